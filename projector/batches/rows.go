@@ -11,85 +11,94 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/millrace-io/millrace/schemas/item"
-
 	schema "github.com/millrace-io/millrace/schemas/batches"
 )
 
-const sqlInsert = `WITH made AS (
-		INSERT INTO millrace.batch (job_id, batch_index, project_id, platform, task_type, keyword, format, bucket,
-			object_key, announced, content_count, ok, error, retrying, errors, warnings, content_hash, announced_at,
-			read_at, changed_at, seq)
-		SELECT job, index, nullif(project, ''), platform, task, keyword, format, nullif(bucket, ''), nullif(key, ''),
-			nullif(announced, -1), items, ok, items - ok - retrying, retrying, errors::jsonb, warnings::jsonb, hash,
-			announced_at, read_at, now(), seq
-		FROM unnest($1::text[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-			$9::text[], $10::integer[], $11::integer[], $12::integer[], $13::integer[], $14::text[], $15::text[],
-			$16::bytea[], $17::timestamptz[], $18::timestamptz[], $19::bigint[])
-			AS u (job, index, project, platform, task, keyword, format, bucket, key, announced, items, ok, retrying,
-				errors, warnings, hash, announced_at, read_at, seq)
-		ON CONFLICT DO NOTHING
-		RETURNING job_id, batch_index, coalesce(project_id, '') AS project_id, read_at, seq
-	)
-	INSERT INTO millrace.batch_error (job_id, batch_index, position, project_id, content_id, read_at, state, category,
-		code, print, queue, due_at, task)
-	SELECT m.job_id, m.batch_index, u.position, m.project_id, u.id, m.read_at,
-		CASE WHEN u.wait < 0 THEN 'error' ELSE 'waiting' END, u.category, u.code, u.print, u.queue,
-		now() + u.wait * interval '1 second', u.task
-	FROM unnest($20::bigint[], $21::integer[], $22::text[], $23::float8[], $24::text[], $25::text[], $26::bigint[],
-		$27::text[], $28::text[]) AS u (seq, position, id, wait, category, code, print, queue, task)
-	JOIN made AS m ON m.seq = u.seq`
+// sqlInsert returns which rows are new, and the time of the transaction.
+const sqlInsert = `INSERT INTO millrace.batch (job_id, batch_index, project_id, platform, task_type, keyword, format,
+		bucket, object_key, announced, content_count, ok, error, retrying, errors, warnings, content_hash, announced_at,
+		read_at, changed_at, seq)
+	SELECT job, index, nullif(project, ''), platform, task, keyword, format, nullif(bucket, ''), nullif(key, ''),
+		nullif(announced, -1), items, ok, items - ok - retrying, retrying, errors::jsonb, warnings::jsonb, hash,
+		announced_at, read_at, now(), seq
+	FROM unnest($1::text[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+		$9::text[], $10::integer[], $11::integer[], $12::integer[], $13::integer[], $14::text[], $15::text[],
+		$16::bytea[], $17::timestamptz[], $18::timestamptz[], $19::bigint[])
+		AS u (job, index, project, platform, task, keyword, format, bucket, key, announced, items, ok, retrying,
+			errors, warnings, hash, announced_at, read_at, seq)
+	ON CONFLICT DO NOTHING
+	RETURNING seq, now()`
 
 const sqlConflict = `UPDATE millrace.batch SET conflict = $3, changed_at = now()
 	WHERE job_id = $1 AND batch_index = $2 AND conflict IS NULL`
 
-// Bounds of one statement, so that Postgres holds no more of a large cut at a time.
-const (
-	maxBatchRows = 1_000
-	maxErrorRows = 10_000
-)
+// maxBatchRows is how many rows of batches one statement writes. The rows of their errors are
+// streamed, so that neither this process nor Postgres holds those of a large cut in memory.
+const maxBatchRows = 500
 
 // writeRows writes the rows of batches that count, and of their errors, and notes conflicts.
 // Doing so again changes nothing.
 func (s *sink) writeRows(ctx context.Context, entries, conflicts []*entry) error {
-	var all pgx.Batch
-	var rows batchRows
+	counting := make([]*entry, 0, len(entries))
 	for _, e := range entries {
-		if !e.counts {
-			continue
-		}
-		if err := rows.add(e); err != nil {
-			return err
-		}
-		if len(rows.jobs) >= maxBatchRows || len(rows.errors.positions) >= maxErrorRows {
-			rows.queue(&all)
-			rows = batchRows{}
+		if e.counts {
+			counting = append(counting, e)
 		}
 	}
-	if len(rows.jobs) > 0 {
-		rows.queue(&all)
-	}
-	slices.SortStableFunc(conflicts, func(a, b *entry) int { // whoever locks batches does so in this order
-		x, y := a.read.About.Batch, b.read.About.Batch
-		return cmp.Or(cmp.Compare(x.Job, y.Job), cmp.Compare(x.Index, y.Index))
-	})
-	for _, e := range conflicts {
-		all.Queue(sqlConflict, e.read.About.Batch.Job, e.read.About.Batch.Index, map[string]any{
-			"at": e.at, "content_hash": hex.EncodeToString(e.read.Hash[:]), "content_count": len(e.read.Items),
-			"object": e.read.About.Object.String(), "seq": e.seq,
-		})
-	}
-	if all.Len() == 0 {
+	if len(counting)+len(conflicts) == 0 {
 		return nil
 	}
-	err := pgx.BeginFunc(ctx, s.service.deps.Postgres, func(tx pgx.Tx) error { return tx.SendBatch(ctx, &all).Close() })
+	err := pgx.BeginFunc(ctx, s.service.deps.Postgres, func(tx pgx.Tx) error {
+		for some := range slices.Chunk(counting, maxBatchRows) {
+			if err := writeBatches(ctx, tx, some); err != nil {
+				return err
+			}
+		}
+		return noteConflicts(ctx, tx, conflicts)
+	})
 	if err != nil {
 		return fmt.Errorf("write rows of batches: %w", err)
 	}
 	return nil
 }
 
-// batchRows are rows of the table batch, with those that their errors have in batch_error.
+// writeBatches writes the rows of some batches, and of the errors of those that had none.
+func writeBatches(ctx context.Context, tx pgx.Tx, entries []*entry) error {
+	var rows batchRows
+	for _, e := range entries {
+		if err := rows.add(e); err != nil {
+			return err
+		}
+	}
+	made, now, err := rows.insert(ctx, tx)
+	if err != nil {
+		return err
+	}
+	failing := slices.DeleteFunc(slices.Clone(entries), func(e *entry) bool {
+		return !made[e.seq] || e.ok == len(e.read.Items)
+	})
+	return copyErrors(ctx, tx, failing, now)
+}
+
+func noteConflicts(ctx context.Context, tx pgx.Tx, conflicts []*entry) error {
+	if len(conflicts) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(conflicts, func(a, b *entry) int { // whoever locks batches does so in this order
+		x, y := a.read.About.Batch, b.read.About.Batch
+		return cmp.Or(cmp.Compare(x.Job, y.Job), cmp.Compare(x.Index, y.Index))
+	})
+	var all pgx.Batch
+	for _, e := range conflicts {
+		all.Queue(sqlConflict, e.read.About.Batch.Job, e.read.About.Batch.Index, map[string]any{
+			"at": e.at, "content_hash": hex.EncodeToString(e.read.Hash[:]), "content_count": len(e.read.Items),
+			"object": e.read.About.Object.String(), "seq": e.seq,
+		})
+	}
+	return tx.SendBatch(ctx, &all).Close()
+}
+
+// batchRows are rows of the table batch.
 type batchRows struct {
 	jobs, projects, platforms, tasks, keywords, formats []string
 	buckets, keys, codes, warnings                      []string
@@ -97,7 +106,6 @@ type batchRows struct {
 	hashes                                              [][]byte
 	announcedAt, readAt                                 []time.Time
 	seqs                                                []int64
-	errors                                              errorRows
 }
 
 func (r *batchRows) add(e *entry) error {
@@ -105,12 +113,8 @@ func (r *batchRows) add(e *entry) error {
 	errorCodes, outcomes := map[string]int{}, make([]schema.Outcome, len(e.read.Items))
 	for i := range e.read.Items {
 		outcomes[i] = e.read.Items[i].Outcome
-		if outcomes[i].OK() {
-			continue
-		}
-		errorCodes[schema.Text(outcomes[i].Code)]++
-		if err := r.errors.add(e, i, &outcomes[i]); err != nil {
-			return err
+		if !outcomes[i].OK() {
+			errorCodes[schema.Text(outcomes[i].Code)]++
 		}
 	}
 	warnings := []map[string]string{}
@@ -138,36 +142,20 @@ func (r *batchRows) add(e *entry) error {
 	return nil
 }
 
-// queue has the rows written by one statement.
-func (r *batchRows) queue(all *pgx.Batch) {
-	of := &r.errors
-	all.Queue(sqlInsert, r.jobs, r.indexes, r.projects, r.platforms, r.tasks, r.keywords, r.formats, r.buckets, r.keys,
-		r.announced, r.items, r.oks, r.retrying, r.codes, r.warnings, r.hashes, r.announcedAt, r.readAt, r.seqs, of.seqs,
-		of.positions, of.ids, of.waits, of.categories, of.codes, of.prints, of.queues, of.tasks)
-}
-
-// errorRows are rows of the table batch_error.
-type errorRows struct {
-	seqs, prints                          []int64
-	positions                             []int32
-	ids, categories, codes, queues, tasks []string
-	waits                                 []float64 // seconds; less than 0: it is not tried again
-}
-
-func (r *errorRows) add(e *entry, position int, o *schema.Outcome) error {
-	task, err := json.Marshal(schema.TaskOf(&e.read.About, position, o))
+// insert writes the rows. It returns the sequences of those that were not there, and the time of
+// the transaction.
+func (r *batchRows) insert(ctx context.Context, tx pgx.Tx) (made map[uint64]bool, now time.Time, err error) {
+	rows, err := tx.Query(ctx, sqlInsert, r.jobs, r.indexes, r.projects, r.platforms, r.tasks, r.keywords, r.formats,
+		r.buckets, r.keys, r.announced, r.items, r.oks, r.retrying, r.codes, r.warnings, r.hashes, r.announcedAt, r.readAt,
+		r.seqs)
 	if err != nil {
-		return fmt.Errorf("write what is tried again: %w", err)
+		return nil, now, err
 	}
-	policy, again := o.Category.Retry()
-	wait := -1.0
-	if again {
-		wait = policy.Waits[0].Seconds()
-	}
-	r.seqs, r.positions = append(r.seqs, int64(e.seq)), append(r.positions, int32(position))
-	r.ids, r.waits = append(r.ids, o.ContentID), append(r.waits, wait)
-	r.categories, r.codes = append(r.categories, string(o.Category)), append(r.codes, schema.Text(o.Code))
-	r.prints = append(r.prints, item.FingerprintHash(item.Fingerprint(o.Message)))
-	r.queues, r.tasks = append(r.queues, policy.Queue), append(r.tasks, string(task))
-	return nil
+	made = make(map[uint64]bool, len(r.seqs))
+	var seq int64
+	_, err = pgx.ForEachRow(rows, []any{&seq, &now}, func() error {
+		made[uint64(seq)] = true
+		return nil
+	})
+	return made, now, err
 }
