@@ -158,6 +158,9 @@ func (b *bench) batches(ctx context.Context) (err error) {
 		},
 		line{s, "processor, Postgres", "µs/item", less, read.cost(read.postgres), "", 0},
 		line{s, "peak memory, whole tree (RSS)", "MB", less, megabytes(read.peak.RSS), "limit", 1500},
+		line{s, "peak memory, shared pages once (PSS)", "MB", less, megabytes(read.peak.PSS), "", 0},
+		line{s, "peak memory, millrace", "MB", less, megabytes(read.peak.Root), "", 0},
+		line{s, "peak memory, ClickHouse", "MB", less, megabytes(read.peak.ClickHouse), "", 0},
 		line{s, "announcement to outcome, 10 batches/s: median", "ms", less, latency.at(.5), "plain loop", plain.at(.5)},
 		line{
 			s, "announcement to outcome, 10 batches/s: 95th percentile", "ms", less, latency.at(.95),
@@ -181,6 +184,9 @@ func (b *bench) batches(ctx context.Context) (err error) {
 		},
 		line{s, "storm: looks at which all sums were right", "looks", more, float64(failing.looks), "looks", float64(failing.looks)},
 		line{s, "storm: peak memory, whole tree (RSS)", "MB", less, megabytes(failing.peak.RSS), "limit", 1500},
+		line{s, "storm: peak memory, shared pages once (PSS)", "MB", less, megabytes(failing.peak.PSS), "", 0},
+		line{s, "storm: peak memory, millrace", "MB", less, megabytes(failing.peak.Root), "", 0},
+		line{s, "storm: peak memory, ClickHouse", "MB", less, megabytes(failing.peak.ClickHouse), "", 0},
 	)
 	return errors.Join(b.itemByID(ctx, m), b.slowBucket(ctx))
 }
