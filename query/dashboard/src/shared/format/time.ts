@@ -36,8 +36,8 @@ export function formatFull(moment: number, zone: string): string {
 }
 
 /** A moment to come: "Sun 29 Mar, 03:00". */
-export function formatDue(moment: number, zone: string): string {
-  return formatter(zone, 'due').format(moment);
+export function formatDue(moment: number, zone: string, seconds = false): string {
+  return formatter(zone, seconds ? 'dueSecond' : 'due').format(moment);
 }
 
 const shapes = {
@@ -45,6 +45,7 @@ const shapes = {
   minute: { hour: '2-digit', minute: '2-digit' },
   second: { hour: '2-digit', minute: '2-digit', second: '2-digit' },
   due: { weekday: 'short', day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' },
+  dueSecond: { weekday: 'short', day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit', second: '2-digit' },
   full: {
     weekday: 'short', day: 'numeric', month: 'short', year: 'numeric',
     hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3,
