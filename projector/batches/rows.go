@@ -48,7 +48,7 @@ func (s *sink) writeRows(ctx context.Context, entries, conflicts []*entry) error
 	if len(counting)+len(conflicts) == 0 {
 		return nil
 	}
-	err := pgx.BeginFunc(ctx, s.service.deps.Postgres, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.rows, func(tx pgx.Tx) error {
 		for some := range slices.Chunk(counting, maxBatchRows) {
 			if err := writeBatches(ctx, tx, some); err != nil {
 				return err

@@ -92,7 +92,7 @@ func (s *Service) session(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sink, err := openSink(s)
+	sink, err := openSink(ctx, s)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-io/millrace/internal/dbpool"
@@ -23,23 +24,31 @@ import (
 type sink struct {
 	service *Service
 	conn    driver.Conn
+	// rows writes to Postgres. It is one connection of the pool for the whole session: each one
+	// that writes comes to map all of Postgres' shared buffers.
+	rows *pgxpool.Conn
 	// Two blocks are inserted side by side.
 	outcomes, errors fold.Writer
 	cut              func()
 }
 
-func openSink(s *Service) (*sink, error) {
+func openSink(ctx context.Context, s *Service) (*sink, error) {
 	opts, cut := dbpool.Cuttable(s.deps.ClickHouse)
 	conn, err := clickhouse.Open(opts)
 	if err != nil {
 		return nil, fmt.Errorf("open clickhouse: %w", err)
 	}
+	rows, err := s.deps.Postgres.Acquire(ctx)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("connect to Postgres: %w", err), conn.Close())
+	}
 	return &sink{
-		service: s, conn: conn, outcomes: fold.Writer{Opts: opts}, errors: fold.Writer{Opts: opts}, cut: cut,
+		service: s, conn: conn, rows: rows, outcomes: fold.Writer{Opts: opts}, errors: fold.Writer{Opts: opts}, cut: cut,
 	}, nil
 }
 
 func (s *sink) close() {
+	s.rows.Release()
 	s.cut()
 	_ = errors.Join(s.outcomes.Close(), s.errors.Close(), s.conn.Close()) // the session has ended
 }
@@ -69,7 +78,7 @@ func (s *sink) judge(ctx context.Context, entries []*entry) (conflicts []*entry,
 	for i, e := range entries {
 		jobs[i], indexes[i] = e.read.About.Batch.Job, e.read.About.Batch.Index
 	}
-	rows, err := s.service.deps.Postgres.Query(ctx, sqlKnown, jobs, indexes)
+	rows, err := s.rows.Query(ctx, sqlKnown, jobs, indexes)
 	if err != nil {
 		return nil, fmt.Errorf("look for batches: %w", err)
 	}
