@@ -750,8 +750,8 @@ func TestProcessorDomains(t *testing.T) {
 	s := openShop(t, auth.Config{})
 	s.run(schema.Bounds{})
 	embeddedtest.Go(s.t, s.feed.Run)
-	s.made("x.csv", []byte("a\n1\n2\n3\n4\n5\n"), "processor", "enrich")
-	items := s.taken(5)
+	s.made("x.csv", []byte("a\n1\n2\n3\n4\n5\n6\n"), "processor", "enrich")
+	items := s.taken(6)
 	begun := time.Now()
 	for i, members := range []string{
 		`,"error":"429","class":"429","domain":"shop.example","retry_after_s":600`,
@@ -762,7 +762,13 @@ func TestProcessorDomains(t *testing.T) {
 	} {
 		s.report(items[i], "fail", members)
 	}
-	due := make([]time.Duration, 5)
+	// The clock of Postgres is set back by ten hours.
+	if _, err := s.pool.Exec(t.Context(), `UPDATE millrace.error_domain SET changed_at = changed_at + interval '10 hours',
+		next_at = next_at + interval '10 hours'`); err != nil {
+		t.Fatal(err)
+	}
+	s.report(items[5], "fail", `,"error":"429","class":"429","domain":"shop.example"`)
+	due := make([]time.Duration, 6)
 	for i := range due {
 		var at time.Time
 		if err := s.pool.QueryRow(t.Context(), "SELECT due_at FROM millrace.delayed WHERE item_id = $1", items[i].ID).Scan(&at); err != nil {
@@ -771,9 +777,35 @@ func TestProcessorDomains(t *testing.T) {
 		due[i] = at.Sub(begun)
 	}
 	if due[0] < 600*time.Second || due[1] < due[0]+100*time.Millisecond || due[2] < due[1]+100*time.Millisecond ||
-		due[3] > 100*time.Second || due[4] > 100*time.Second || due[4] < 0 {
+		due[3] > 100*time.Second || due[4] > 100*time.Second || due[4] < 0 || due[5] > 100*time.Second {
 		t.Errorf("the rows wait for %v", due)
 	}
+}
+
+// TestProcessorClock: the clock of Postgres is set back by ten hours while a row waits that was not found. It is
+// looked for again in time, and not ten hours later.
+func TestProcessorClock(t *testing.T) {
+	s := openShop(t, auth.Config{})
+	s.run(schema.Bounds{})
+	embeddedtest.Go(s.t, s.feed.Run)
+	id := s.made("x.csv", []byte("a\n1\n"), "processor", "enrich")
+	missing := s.taken(1)[0]
+	command := func(what string) {
+		t.Helper()
+		if status, text := s.send(http.MethodPost, "/api/v1/uploads/"+id.String()+"/"+what, "", nil); status != 200 {
+			t.Fatal(status, text)
+		}
+	}
+	command("pause") // so that it waits
+	s.report(missing, "done", `,"not_found":true`)
+	tag, err := s.pool.Exec(t.Context(), `WITH slices AS (UPDATE millrace.upload SET slice_at = slice_at + interval '10 hours')
+		UPDATE millrace.upload_item SET due_at = due_at + interval '10 hours' WHERE status = 0 AND due_at IS NOT NULL`)
+	if err != nil || tag.RowsAffected() != 1 {
+		t.Fatal(tag, err)
+	}
+	command("resume")
+	s.report(s.taken(1)[0], "done", `,"result":{}`)
+	s.until(id, "done", ended)
 }
 
 // TestProcessorFairness: one user's many rows do not hold up another's few.

@@ -116,10 +116,14 @@ func (f *Feeder) allowed(ofQueue int32) int32 {
 // lookBeyond is how many rows are looked at behind those that there is room for: some of them wait for their time.
 const lookBeyond = 1000
 
+// setBackBy is by how much the clock of Postgres may be set back without notice.
+const setBackBy = 10 * time.Second
+
 // Next implements feed.Rows.
 func (r *rows) Next(b *pgx.Batch, group string, n int, add func(id string, it userqueue.NewItem) error) {
 	j := r.jobs[group]
-	b.Queue(text("next"), j.no, n, lookBeyond).Query(func(found pgx.Rows) error {
+	longest := r.feeder.cfg.NotFoundWait*3/2 + setBackBy
+	b.Queue(text("next"), j.no, n, lookBeyond, longest.Seconds()).Query(func(found pgx.Rows) error {
 		var row int32
 		var attempts int16
 		var input string
