@@ -50,8 +50,6 @@
 // vanish. At every look the counters of each upload are those of its rows in the same snapshot, no row
 // is PROCESSING whose item has ended, and the number of processed items has not fallen. At the end
 // each row of each upload that was acknowledged has the one status and result that was planned.
-// Nothing is uploaded in a run whose plan has faults of clocks, as that of all kinds has: a row that
-// is tried again waits by the clock of Postgres, which may be minutes ahead when the run ends.
 //
 //	go run ./test/faults -seed 7 -for 2m
 //	go run ./test/faults -seed 7 -for 2m -nodes 3     three NATS servers, streams in three copies

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -110,9 +109,7 @@ func newTrial(cfg config, dir, bin string, out io.Writer) (*trial, error) {
 	if !cfg.soak && cfg.peer == noPeer {
 		t.shards, t.crawls = newShards(cfg.seed, c, t.js), newCrawls(cfg.seed, c, t.js)
 		t.batches = newBatchLoad(cfg.seed, c, t.js)
-		if !slices.ContainsFunc(cfg.kinds, needsClocks) { // a row waits by the clock of Postgres, which may be minutes ahead
-			t.uploads = newUploadLoad(cfg.seed, c)
-		}
+		t.uploads = newUploadLoad(cfg.seed, c)
 	}
 	t.sab = &saboteur{
 		cluster: c, watch: t.watch, tape: t.tape, shards: t.shards, crawls: t.crawls, batches: t.batches, out: out,
