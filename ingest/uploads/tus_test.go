@@ -412,6 +412,40 @@ func TestTusLastAnswer(t *testing.T) {
 	s.received(id, file)
 }
 
+// TestTusFinishedByAnother: a request has stored the last part, and another one finds that all has come in, before the
+// first one goes on. The file stays.
+func TestTusFinishedByAnother(t *testing.T) {
+	s := serve(t, auth.Config{}, uploads.Limits{})
+	h, err := New(schema.Bounds{}, s.store, s.files, s.feed, s.auth, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := table(1 << 20)
+	at, id := s.begun(len(file), "filename", "x.csv")
+	part, err := s.files.Partial(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.files.Append(t.Context(), id, int64(len(file)), part, bytes.NewReader(file)); err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.WithValue(t.Context(), tusAnswerKey{}, &tusAnswer{})
+	first, err := (&tusStore{h: h}).open(ctx, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.tus(http.MethodHead, at, nil); got.status != 200 || got.offset() != len(file) {
+		t.Fatal(got)
+	}
+	if n, err := first.WriteChunk(ctx, int64(len(file)), strings.NewReader("")); n != 0 || err != nil {
+		t.Error(n, err)
+	}
+	if err := first.FinishUpload(ctx); err != nil {
+		t.Error(err)
+	}
+	s.received(id, file)
+}
+
 // hang sends a part of a file, and leaves its connection open.
 func (s *site) hang(at string, offset, length int, part []byte) net.Conn {
 	s.t.Helper()

@@ -107,10 +107,23 @@ func (u *tusUpload) WriteChunk(ctx context.Context, _ int64, from io.Reader) (in
 		answerOf(ctx).expires = time.Now().Add(u.h.store.Limits().Parts)
 		err = u.h.store.Receiving(ctx, u.ID)
 	}
-	if errors.Is(err, uploads.ErrStopped) { // it was deleted meanwhile, and nobody deletes what came since
-		err = errors.Join(uploads.ErrNotFound, u.h.files.Remove(ctx, u.ID))
+	if errors.Is(err, uploads.ErrStopped) {
+		err = u.stopped(ctx)
 	}
 	return u.at.Size - before, u.h.tusError(ctx, err)
+}
+
+// stopped says why a file does not come in any more; nil: all of it has, as another request has found. Of one that
+// was deleted, nobody else deletes what came since.
+func (u *tusUpload) stopped(ctx context.Context) error {
+	now, err := u.h.store.Parts(ctx, uploads.Viewer{All: true}, u.ID)
+	switch {
+	case errors.Is(err, uploads.ErrNotFound):
+		return errors.Join(err, u.h.files.Remove(ctx, u.ID))
+	case err == nil && !now.Received:
+		return uploads.ErrStopped
+	}
+	return err
 }
 
 // FinishUpload implements tus.Upload.
@@ -130,12 +143,8 @@ func (u *tusUpload) FinishUpload(ctx context.Context) error {
 // finish makes an upload of a file of which all has come in. What can never be one is deleted.
 func (u *tusUpload) finish(ctx context.Context) error {
 	err := u.complete(ctx)
-	if errors.Is(err, uploads.ErrStopped) { // another request was faster, or it was deleted
-		now, again := u.h.store.Parts(ctx, uploads.Viewer{All: true}, u.ID)
-		if again == nil && now.Received {
-			return nil
-		}
-		return errors.Join(uploads.ErrNotFound, again)
+	if errors.Is(err, uploads.ErrStopped) {
+		return u.stopped(ctx)
 	}
 	if err != nil && u.h.problem(err).Status == http.StatusBadRequest {
 		u.h.abandon(u.ID)
