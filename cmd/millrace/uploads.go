@@ -30,6 +30,7 @@ type uploadSettings struct {
 	Rows  int64 `help:"Rows that the uploads of one user may have together." env:"MILLRACE_UPLOADS_USER_ROWS" name:"uploads-user-rows" default:"20000000"`
 
 	References referenceSettings `embed:""`
+	Watch      watchSettings     `embed:""`
 
 	Pending          bool `help:"Answer /pending, the items of all uploads." env:"MILLRACE_PENDING_DASHBOARD" name:"pending-dashboard" default:"true" negatable:""`
 	AttemptsError    int  `help:"How often an item of an upload may be processed that ends with an error, before reprocessing has to reset its attempts." env:"MILLRACE_MAX_ATTEMPTS_ERROR,MAX_ATTEMPTS_ERROR" name:"max-attempts-error" default:"5"`
@@ -53,23 +54,43 @@ type referenceSettings struct {
 	NATSBuckets []string       `help:"Buckets of the NATS Object Store whose objects may be uploaded as nats://bucket/key." env:"MILLRACE_UPLOADS_NATS_BUCKETS" name:"uploads-nats-buckets"`
 	Folder      string         `help:"Folder whose files may be uploaded as file:///folder/name." env:"MILLRACE_UPLOADS_FOLDER" name:"uploads-folder" type:"path"`
 	FTPHosts    []string       `help:"Hosts whose files may be uploaded as ftp://user:password@host/path: names, or name:port." env:"MILLRACE_UPLOADS_FTP_HOSTS" name:"uploads-ftp-hosts"`
-	Allow       []netip.Prefix `help:"Networks that these hosts may be in although they are not public, such as 10.1.0.0/16." env:"MILLRACE_UPLOADS_ALLOW" name:"uploads-allow"`
+	Allow       []netip.Prefix `help:"Networks that hosts of FTP may be in although they are not public, such as 10.1.0.0/16." env:"MILLRACE_UPLOADS_ALLOW" name:"uploads-allow"`
 }
 
-// references opens the files that requests name.
-func (n *node) references() (*references.Opener, error) {
+// watchSettings say where files are taken from when they come to be.
+type watchSettings struct {
+	Places    []string      `help:"Places whose files become uploads: file:///folder, s3://bucket/prefix (of the server at MILLRACE_S3_ENDPOINT) or ftp://user:password@host/folder." env:"MILLRACE_UPLOADS_WATCH" name:"uploads-watch"`
+	Processor string        `help:"What makes results of the rows of these files: copy, or the name of a queue." env:"MILLRACE_UPLOADS_WATCH_PROCESSOR" name:"uploads-watch-processor" default:"copy"`
+	User      string        `help:"User that these uploads belong to: sub of the user's tokens." env:"MILLRACE_UPLOADS_WATCH_USER" name:"uploads-watch-user"`
+	Every     time.Duration `help:"Time between two looks at these places." env:"MILLRACE_UPLOADS_WATCH_EVERY" name:"uploads-watch-every" default:"30s"`
+	Settle    time.Duration `help:"Time for which a file of a folder does not change before it is taken." env:"MILLRACE_UPLOADS_WATCH_SETTLE" name:"uploads-watch-settle" default:"10s"`
+}
+
+// watcher takes files of watched places.
+func (n *node) watcher(to references.Config, h *ingestuploads.Handler) (*ingestuploads.Watcher, error) {
+	s := n.uploads.Watch
+	cfg := ingestuploads.WatchConfig{Processor: s.Processor, User: s.User, Every: s.Every, Settle: s.Settle}
+	for _, location := range s.Places {
+		place, err := references.NewPlace(to, location)
+		if err != nil {
+			return nil, fmt.Errorf("MILLRACE_UPLOADS_WATCH: %w", err)
+		}
+		cfg.Places = append(cfg.Places, place)
+	}
+	return ingestuploads.NewWatcher(cfg, h, n.log)
+}
+
+// references says which files requests may name.
+func (n *node) references() (cfg references.Config, err error) {
 	s := n.uploads.References
-	cfg := references.Config{
+	cfg = references.Config{
 		S3Buckets: s.S3Buckets, NATS: n.objectsInNATS(), NATSBuckets: s.NATSBuckets, Folder: s.Folder, FTPHosts: s.FTPHosts,
 		Guard: netguard.New(s.Allow),
 	}
 	if n.batches.S3Endpoint != "" {
-		var err error
-		if cfg.S3, err = n.batches.s3(); err != nil {
-			return nil, err
-		}
+		cfg.S3, err = n.batches.s3()
 	}
-	return references.New(cfg)
+	return cfg, err
 }
 
 func (s uploadSettings) bounds() schema.Bounds {
@@ -108,6 +129,9 @@ func specifiedUploads(api endpoint.API) {
 	api.Server.Also("/api/pending", "/pending")
 }
 
+// specifiedIngestion is where it has what is about watched places.
+func specifiedIngestion(api endpoint.API) { api.Server.Also("/api/ingestion", "/ingestion") }
+
 // takeUploads takes files, and works on them.
 func (n *node) takeUploads() (of share, err error) {
 	temp, err := n.uploadsFolder()
@@ -118,11 +142,19 @@ func (n *node) takeUploads() (of share, err error) {
 	if err != nil {
 		return of, err
 	}
-	to, err := n.references()
+	named, err := n.references()
 	if err != nil {
 		return of, err
 	}
-	commands.Refer(to)
+	opener, err := references.New(named)
+	if err != nil {
+		return of, err
+	}
+	commands.Refer(opener)
+	watcher, err := n.watcher(named, commands)
+	if err != nil {
+		return of, err
+	}
 	runner, err := ingestuploads.NewRunner(ingestuploads.RunnerConfig{
 		Bounds: n.uploads.bounds(), Temp: temp, Keep: n.retention.Uploads,
 	}, n.stores.uploads, n.stores.files, n.stores.feeder, n.registry, n.log)
@@ -130,8 +162,8 @@ func (n *node) takeUploads() (of share, err error) {
 		return of, err
 	}
 	return share{
-		parts:  []part{{"runner", runner.Run}, {"feeds", n.stores.feeder.Run}},
-		routes: []func(endpoint.API){commands.Register, specifiedUploads},
+		parts:  []part{{"runner", runner.Run}, {"feeds", n.stores.feeder.Run}, {"watcher", watcher.Run}},
+		routes: []func(endpoint.API){commands.Register, watcher.Register, specifiedUploads, specifiedIngestion},
 	}, nil
 }
 

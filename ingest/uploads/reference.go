@@ -59,7 +59,7 @@ func (h *Handler) receiveReference(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.finish(w, in, func() (uploads.Received, error) {
-		if err := in.fetch(reference); err != nil {
+		if err := in.fetch(reference, h.references.Open); err != nil {
 			return uploads.Received{}, h.unreadable(err)
 		}
 		return in.received()
@@ -106,10 +106,10 @@ func (f *form) members(body io.Reader) (reference string, err error) {
 }
 
 // fetch stores the file that is named.
-func (in *incoming) fetch(reference string) error {
+func (in *incoming) fetch(reference string, open func(context.Context, string) (*references.File, error)) error {
 	ctx, cancel := context.WithCancel(in.ctx)
 	defer cancel()
-	from, err := in.h.references.Open(ctx, reference)
+	from, err := open(ctx, reference)
 	if err != nil {
 		return err
 	}

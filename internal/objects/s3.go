@@ -53,6 +53,28 @@ func (s *S3) Open(ctx context.Context, o batches.Object) (Object, error) {
 	return s3Object{body, about.UserMetadata}, nil
 }
 
+// Listed is an object of a bucket. The version changes when the object is overwritten.
+type Listed struct {
+	Key, Version string
+	Size         int64
+}
+
+// List returns up to limit objects whose keys have a prefix.
+func (s *S3) List(ctx context.Context, bucket, prefix string, limit int) (all []Listed, err error) {
+	ctx, cancel := context.WithCancel(ctx) // which ends the listing
+	defer cancel()
+	for o := range s.core.Client.ListObjects(ctx, bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
+		if o.Err != nil {
+			return all, missingInS3(o.Err)
+		}
+		all = append(all, Listed{o.Key, fmt.Sprintf("%s %d %d", o.ETag, o.Size, o.LastModified.UnixNano()), o.Size})
+		if len(all) == limit {
+			break
+		}
+	}
+	return all, nil
+}
+
 func missingInS3(err error) error {
 	switch minio.ToErrorResponse(err).Code {
 	case minio.NoSuchKey, minio.NoSuchBucket, minio.InvalidBucketName:

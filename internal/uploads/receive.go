@@ -23,6 +23,8 @@ type Received struct {
 	Size                      int64
 	SHA256                    []byte
 	Hold                      bool // the job waits as PAUSED
+
+	From *Origin // the watched place that it was taken from; nil: none
 }
 
 // Begin makes a job whose file is coming in, and that nobody sees before Complete. It returns a
@@ -94,7 +96,8 @@ func (s *Store) Receiving(ctx context.Context, id uuid.UUID) error {
 	return nil
 }
 
-// Complete makes the job known, and has it worked on unless it is held.
+// Complete makes the job known, and has it worked on unless it is held. It returns ErrTaken for a file of a watched
+// place whose content was taken before.
 func (s *Store) Complete(ctx context.Context, id uuid.UUID, r Received) error {
 	mapping, err := json.Marshal(r.Mapping)
 	if err != nil {
@@ -117,6 +120,11 @@ func (s *Store) Complete(ctx context.Context, id uuid.UUID, r Received) error {
 		}
 		if err != nil {
 			return err
+		}
+		if r.From != nil {
+			if err := r.From.take(ctx, tx, id, r.SHA256); err != nil {
+				return err
+			}
 		}
 		if err := s.followQueue(ctx, tx, r.Processor); err != nil {
 			return err

@@ -47,7 +47,12 @@ func (o *Opener) ftp(ctx context.Context, u *url.URL) (*File, error) {
 	if name == "" || strings.HasSuffix(name, "/") || strings.ContainsAny(u.Path, "\r\n\x00") {
 		return nil, &Error{"path", "must name a file, without control characters"}
 	}
-	c, err := dialFTP(ctx, o.cfg.Guard, at, u.User)
+	return openFTP(ctx, o.cfg.Guard, at, u.User, name)
+}
+
+// openFTP begins to read a file of a server.
+func openFTP(ctx context.Context, guard netguard.Guard, at string, user *url.Userinfo, name string) (*File, error) {
+	c, err := dialFTP(ctx, guard, at, user)
 	if err != nil {
 		return nil, err
 	}

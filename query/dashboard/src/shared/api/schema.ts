@@ -646,6 +646,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/ingestion/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Files in watched places
+         * @description First those that cannot be taken, with the reason, then the others, those that changed last first.
+         */
+        get: operations["list-ingestion-files"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ingestion/scan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Look at watched places now
+         * @description Takes files as the look in the background does, which comes anyway, and says what it did. It begins to take no more files after 15 seconds. The body may be left out.
+         */
+        post: operations["scan-ingestion"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/jobs": {
         parameters: {
             query?: never;
@@ -6293,6 +6333,47 @@ export interface components {
              */
             state: "failed" | "dead" | "cancelled";
         };
+        Scan: {
+            /** @description Files and places that cannot be taken now, with the reason */
+            failed: components["schemas"]["ScannedFile"][];
+            /**
+             * Format: int64
+             * @description Files that are there
+             */
+            files: number;
+            /** @description Time was up before all files were taken: ask again */
+            more: boolean;
+            /**
+             * Format: int64
+             * @description Watched places
+             */
+            places: number;
+            /**
+             * Format: int64
+             * @description Files that were read now, and whose content was taken before
+             */
+            same: number;
+            /** @description Files that have become uploads now */
+            taken: components["schemas"]["ScannedFile"][];
+            /**
+             * Format: int64
+             * @description Files that are empty, have changed lately, or are tried again later
+             */
+            waiting: number;
+        };
+        ScannedFile: {
+            /** @description Why it is not taken */
+            error?: string;
+            /** @description The upload that it has become */
+            jobId?: string;
+            /**
+             * @description In the place; empty: the place itself
+             * @example products.csv
+             */
+            path: string;
+            /** @example s3://shop/in/ */
+            place: string;
+        };
         SetQueueWebhook: {
             /**
              * Format: int64
@@ -7372,6 +7453,25 @@ export interface components {
              */
             transition: "register" | "start" | "done" | "fail" | "retry" | "release" | "again" | "expire" | "cancel";
             worker?: string;
+        };
+        WatchedFile: {
+            /** @description The upload that it has become */
+            jobId: string | null;
+            /** @description Why it is not taken */
+            last_error: string | null;
+            /** @description In the place; empty: the place itself, which cannot be listed */
+            path: string;
+            place: string;
+            /**
+             * Format: date-time
+             * @description When it was seen to have changed
+             */
+            seen_at: string;
+            /** @enum {string} */
+            state: "WAITING" | "TAKEN" | "SAME" | "FAILED";
+        };
+        WatchedFiles: {
+            items: components["schemas"]["WatchedFile"][];
         };
     };
     responses: never;
@@ -11054,6 +11154,199 @@ export interface operations {
             };
             /** @description Forbidden */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-ingestion-files": {
+        parameters: {
+            query?: {
+                /** @description Only files in this state */
+                state?: "WAITING" | "TAKEN" | "SAME" | "FAILED";
+                /** @description How many files there are at most */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WatchedFiles"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "scan-ingestion": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["NoMembers"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Scan"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
