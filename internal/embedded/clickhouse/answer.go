@@ -20,6 +20,7 @@ type answer struct {
 	kind                native.Kind     // of the next blocks
 	rows, blocks, bytes uint64
 	failed              error // of the connection
+	asFile              bool  // see [answer.partial]
 }
 
 // begin takes the columns of the result, which the client gets with the next chunk,
@@ -49,7 +50,11 @@ func (a *answer) chunk(c chdb.Chunk) error {
 		}
 		a.begun = true
 	}
-	if err := a.split(c); err != nil {
+	send := a.split
+	if a.asFile {
+		send = a.file
+	}
+	if err := send(c); err != nil {
 		return err
 	}
 	if p := progress(c); p != (native.Progress{}) {

@@ -21,6 +21,9 @@ type Config struct {
 	User, Password                 string // read-write login; "default" and no password when empty
 	ReadOnlyUser, ReadOnlyPassword string // analysts' login; "analyst" and no password when empty
 
+	// Cluster makes the server a shard, for tests; nothing else sets it.
+	Cluster *Cluster
+
 	// SkipJudge runs analysts' statements without judging them. It is for tests
 	// of what stands behind the judge; nothing else sets it.
 	SkipJudge bool
@@ -121,5 +124,5 @@ func (c Config) validate() error {
 	case c.MaxMemory < 64<<20:
 		return fmt.Errorf("clickhouse: %d bytes of memory are too few", c.MaxMemory)
 	}
-	return nil
+	return c.Cluster.validate()
 }

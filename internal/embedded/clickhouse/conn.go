@@ -40,6 +40,7 @@ type conn struct {
 	done    *tally    // of the current statement
 	entry   *logEntry // of the current statement, in the query log
 	who     account   // the server's mutex guards it
+	peer    bool      // it is another server of the cluster
 	evicted atomic.Bool
 
 	mu       sync.Mutex
@@ -150,10 +151,15 @@ func (c *conn) handshake() error {
 		return err
 	}
 	e := c.server.engine
-	err = c.out.Hello(native.Identity{
+	id := native.Identity{
 		Name: "ClickHouse", DisplayName: e.name, TimeZone: e.timezone,
-		Major: e.version[0], Minor: e.version[1], Patch: e.version[2],
-	}, hello)
+		Major: e.version[0], Minor: e.version[1], Patch: e.version[2], Revision: native.Revision,
+	}
+	if c.peer = who == writer && c.server.cfg.Cluster.admits(hello.Client, c.net.RemoteAddr()); c.peer {
+		c.in.Peer()
+		id.Revision = native.PeerRevision
+	}
+	err = c.out.Hello(id, hello)
 	if err == nil {
 		err = c.out.Flush()
 	}
@@ -181,6 +187,8 @@ func (c *conn) packets(ctx context.Context) error {
 		case native.ClientQuery:
 			err = c.query(ctx)
 		case native.ClientCancel: // came too late
+		case native.ClientTablesStatus:
+			err = c.tablesStatus(ctx)
 		default:
 			return errPacket(code)
 		}

@@ -66,7 +66,7 @@ func (c *conn) query(ctx context.Context) (err error) {
 	if q.Insert != nil {
 		return c.insert(ctx, q, blocks)
 	}
-	return c.answer(ctx, q, packet.Compressed)
+	return c.answer(ctx, q, packet)
 }
 
 // readQuery reads a query packet, and of one who may write no more. Analysts have
@@ -109,12 +109,16 @@ func (c *conn) readUntil(ctx context.Context) error {
 }
 
 // answer runs q and sends its result block by block.
-func (c *conn) answer(ctx context.Context, q query, compressed bool) error {
+func (c *conn) answer(ctx context.Context, q query, packet native.Query) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	a := &answer{out: c.out, how: compression(compressed, q.settings), done: c.done, kind: native.Rows}
+	a := &answer{out: c.out, how: compression(packet.Compressed, q.settings), done: c.done, kind: native.Rows}
 	delete(q.settings, "network_compression_method")
-	q.columns, q.section, q.progress = a.begin, a.section, nativeProgress
+	if q.progress = nativeProgress; c.peer && q.Verb == "SELECT" {
+		a.partial(&q, packet.Stage)
+	} else {
+		q.columns, q.section = a.begin, a.section
+	}
 	stop := c.watch(ctx, cancel)
 	err := c.sess.run(ctx, q, a.chunk)
 	if err, ended := c.interrupted(ctx, stop, a, err); ended {

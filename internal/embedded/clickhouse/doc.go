@@ -35,8 +35,10 @@
 //
 // Limits:
 //
-//   - The native protocol is spoken from revision 54453 to 54459. Connections of
-//     other servers, roles and logins by token are refused.
+//   - The native protocol is spoken from revision 54453 to 54459. Roles and logins by
+//     token are refused, and so are connections of other servers without a [Cluster].
+//   - A server of a cluster takes queries without the values that servers send beside
+//     them, so that _shard_num is 0, and answers other servers in blocks of the engine.
 //   - INTO OUTFILE and FROM INFILE are refused. Analysts' queries have no external
 //     tables.
 //   - A client's blocks cannot hold AggregateFunction: fill it by INSERT … SELECT.

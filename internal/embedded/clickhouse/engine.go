@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 
 // engine is the running ClickHouse engine of this process.
 type engine struct {
+	cfg      Config
 	lib      *chdb.Library
 	path     string
 	name     string // that clients are shown
@@ -71,7 +73,7 @@ func openEngine(cfg Config, log *slog.Logger) (*engine, error) {
 		return nil, err
 	}
 	e := &engine{
-		lib: lib, path: path, name: cfg.Name, memory: cfg.MemorySetting, database: cfg.Database,
+		cfg: cfg, lib: lib, path: path, name: cfg.Name, memory: cfg.MemorySetting, database: cfg.Database,
 		analyst: cfg.ReadOnlyUser,
 		log:     log, patience: cfg.Patience, stuck: make(chan error, 1),
 	}
@@ -83,7 +85,7 @@ func openEngine(cfg Config, log *slog.Logger) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.control, err = lib.Connect(append(engineArgs(path, cfg.MaxMemory), profile...)...); err != nil {
+	if e.control, err = lib.Connect(slices.Concat(engineArgs(path, cfg.MaxMemory), profile, clusterArgs(cfg))...); err != nil {
 		return nil, fmt.Errorf("open data folder %s (is another process using it?): %w", path, err)
 	}
 	if err := e.prepare(); err != nil {
@@ -189,6 +191,9 @@ func (e *engine) connect(database, settings string) (*chdb.Conn, error) {
 	}
 	if database == "" {
 		database = e.database
+	}
+	if e.cfg.Cluster != nil {
+		settings += ", " + clusterSettings
 	}
 	for _, sql := range []string{"USE " + quoteName(database), "SET " + sessionSettings + ", " + settings} {
 		if err := conn.Exec(sql); err != nil {

@@ -2,6 +2,7 @@ package clickhouse
 
 import (
 	"context"
+	"net"
 
 	"github.com/millrace-io/millrace/internal/embedded/clickhouse/chdb"
 	"github.com/millrace-io/millrace/internal/embedded/clickhouse/native"
@@ -43,6 +44,9 @@ func (s *Server) reader() *readerSession {
 	sess, _ := s.openReader(origin{}, "")
 	return sess.(*readerSession)
 }
+
+// Admits tells whether a client is taken for a server of the cluster.
+func (c *Cluster) Admits(client string, from net.Addr) bool { return c.admits(client, from) }
 
 // MayChange tells whether analysts may change a setting.
 func (s *Server) MayChange(name string) bool { return s.reader().mayChange(name) }

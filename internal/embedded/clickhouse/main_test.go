@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/internal/embedded/clickhouse"
+	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/embedded/engines"
 )
 
@@ -26,6 +27,9 @@ const envLibrary = "MILLRACE_TEST_LIBCHDB"
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
+	if code, ok := embeddedtest.Shard(); ok {
+		return code
+	}
 	if dir := os.Getenv(envChild); dir != "" {
 		return child(dir)
 	}

@@ -59,6 +59,7 @@ type query struct {
 	section  func(native.Kind)
 	sections bool // that the result may have several
 
+	stage    *chdb.Stage   // that another server has asked for; nil for all of it
 	progress time.Duration // between two reports while the statement runs; 0 for none
 }
 
@@ -119,6 +120,9 @@ func (s *Server) login(user, password string) (account, error) {
 	case write == 1:
 		return writer, nil
 	case read == 1, password == "" && s.cfg.ReadOnlyPassword == "" && (user == "" || user == s.cfg.User):
+		if s.cfg.Cluster != nil {
+			return nobody, errNoAnalysts()
+		}
 		return reader, nil
 	}
 	return nobody, exception(codeAuthentication, "AUTHENTICATION_FAILED",
@@ -153,9 +157,12 @@ type writerSession struct {
 	// next query, which most often has the same; before is what they replaced.
 	applied, before settings
 	extremes        string // the setting of this name, by SET
+
+	shards shardClients // of statements ON CLUSTER
 }
 
 func (s *writerSession) close() {
+	s.shards.close()
 	if !s.stuck {
 		s.conn.Close()
 	}
@@ -170,6 +177,9 @@ func (s *writerSession) run(ctx context.Context, q query, emit emitter) error {
 	if slices.Contains(q.Databases(paramValues(q.params)), engineDatabase) {
 		return exception(codeNotImplemented, "NOT_IMPLEMENTED",
 			"Database %s is the engine's own: it cannot be dropped, detached or renamed", engineDatabase)
+	}
+	if sent, err := s.everywhere(ctx, q); sent {
+		return err
 	}
 	j := job{from: s.from, text: q.Text, limit: s.time, lasting: q.lasts()}
 	err := s.engine.supervise(ctx, j, emit, func(ctx context.Context,
@@ -323,6 +333,12 @@ func execute(ctx context.Context, e *engine, conn *chdb.Conn, q query, emit emit
 	}
 	tag := e.tag(q.id)
 	defer e.killWhenDone(ctx, tag)()
+	if q.stage != nil {
+		if err := conn.SetStage(*q.stage); err != nil {
+			return err
+		}
+		defer func() { _ = conn.SetStage(chdb.Complete) }()
+	}
 	if q.columns != nil && q.Verb == "SELECT" {
 		columns, err := e.resultColumns(conn, q, tag)
 		if err != nil {

@@ -105,6 +105,12 @@ func (c *conn) receiveTables(blocks *native.Blocks) (tables externals, err error
 	}
 	for {
 		code, err := c.in.Packet()
+		if err == nil && code == native.ClientScalar && c.peer {
+			if err := c.skipScalars(blocks); err != nil {
+				return tables, err
+			}
+			continue
+		}
 		if err == nil && code != native.ClientData {
 			err = errPacket(code)
 		}

@@ -16,7 +16,8 @@ import (
 // wire is a bare native connection, for what no client would send.
 type wire struct {
 	net.Conn
-	t *testing.T
+	t      *testing.T
+	client string // what it calls itself
 }
 
 func dialRaw(t *testing.T) wire {
@@ -34,7 +35,7 @@ func dialAt(t *testing.T, addr string) wire {
 	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	return wire{c, t}
+	return wire{c, t, "test"}
 }
 
 // dial logs in.
@@ -62,7 +63,7 @@ func (w wire) hello(revision int, user, key string) {
 	w.t.Helper()
 	var b proto.Buffer
 	proto.ClientHello{
-		Name: "test", ProtocolVersion: revision, Database: "millrace", User: user,
+		Name: w.client, ProtocolVersion: revision, Database: "millrace", User: user,
 		Password: key,
 	}.Encode(&b)
 	w.send(b.Buf)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,11 +24,15 @@ import (
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
-// ClickHouse is the server of a test process.
+// ClickHouse is the server of a test process, or the cluster that takes its place: see EnvShards.
 type ClickHouse struct {
 	server *clickhouse.Server
+	shards *Shards // nil: there is one server
 	serial atomic.Int64
 }
+
+// EnvShards is how many shards the tests of a package run over. They run on one server when it is not set.
+const EnvShards = "MILLRACE_TEST_SHARDS"
 
 // Main runs a package's tests with a ClickHouse server, for TestMain:
 //
@@ -35,6 +40,9 @@ type ClickHouse struct {
 //
 //	func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
 func (c *ClickHouse) Main(m interface{ Run() int }) int {
+	if code, ok := Shard(); ok {
+		return code
+	}
 	dir, err := os.MkdirTemp("", "millrace-test-*")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -55,6 +63,16 @@ func (c *ClickHouse) Main(m interface{ Run() int }) int {
 }
 
 func (c *ClickHouse) start(dir string) (stop func() error, err error) {
+	if n := os.Getenv(EnvShards); n != "" {
+		shards, err := strconv.Atoi(n)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", EnvShards, err)
+		}
+		if c.shards, err = startShards(dir, shards); err != nil {
+			return nil, err
+		}
+		return c.shards.stop, nil
+	}
 	library, err := engines.ClickHouse()
 	if err != nil {
 		return nil, err
@@ -85,7 +103,7 @@ func (c *ClickHouse) Database(t testing.TB) *driver.Options {
 	o := c.Empty(t)
 	db := driver.OpenDB(o)
 	defer db.Close()
-	if err := schema.Migrate(t.Context(), db); err != nil {
+	if err := c.Topology().Migrate(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
 	return o
@@ -97,13 +115,32 @@ func (c *ClickHouse) Empty(t testing.TB) *driver.Options {
 	name := fmt.Sprintf("test_%d", c.serial.Add(1))
 	admin := driver.OpenDB(c.options("millrace"))
 	defer admin.Close()
-	if _, err := admin.ExecContext(t.Context(), "CREATE DATABASE "+name); err != nil {
+	if _, err := admin.ExecContext(t.Context(), "CREATE DATABASE "+name+c.Topology().OnCluster()); err != nil {
 		t.Fatal(err)
 	}
 	return c.options(name)
 }
 
+// Topology says where the tables of a database are.
+func (c *ClickHouse) Topology() schema.Topology {
+	if c.shards == nil {
+		return schema.Topology{}
+	}
+	return schema.Topology{Cluster: ClusterName, SingleCopies: true}
+}
+
+// Rows is what a statement names that changes the rows of a table themselves, such as ALTER TABLE … DELETE.
+func (c *ClickHouse) Rows(table string) string {
+	return c.Topology().Local(table) + c.Topology().OnCluster()
+}
+
+// Shards is the cluster that the tests run over, or nil.
+func (c *ClickHouse) Shards() *Shards { return c.shards }
+
 func (c *ClickHouse) options(database string) *driver.Options {
+	if c.shards != nil {
+		return c.shards.Options(0, database)
+	}
 	return &driver.Options{
 		Addr: []string{c.server.Addr().String()},
 		Auth: driver.Auth{Database: database, Username: "default"},

@@ -11,6 +11,7 @@ import (
 type Conn struct {
 	lib    *Library
 	handle **byte
+	stage  *Stage // in the engine's memory; nil until it is set
 }
 
 // Connect opens a session. The first one of a process starts the engine with

@@ -240,6 +240,11 @@ func FuzzPackets(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_, _ = native.NewReader(bytes.NewReader(data)).ReadHello()
 		_, _ = native.NewReader(bytes.NewReader(data)).ReadQuery(1 << 20)
+		peer := native.NewReader(bytes.NewReader(data))
+		peer.Peer()
+		_, _ = peer.ReadQuery(1 << 20)
+		_, _ = native.NewReader(bytes.NewReader(data)).ReadTablesStatus()
+		_, _ = native.FileRows(data)
 		_ = native.NewReader(bytes.NewReader(data)).SkipEmpty(true)
 		_ = native.NewReader(bytes.NewReader(data)).SkipEmpty(false)
 		_, _ = native.NewBlocks(native.NewReader(bytes.NewReader(data)), true).Copy(io.Discard)

@@ -17,11 +17,12 @@ type Query struct {
 	Compressed bool // blocks travel compressed, both ways
 	Text       string
 	Params     []Setting // values of {name:Type}
+	Stage      uint64    // StageComplete, or that of another server
 }
 
-// stageComplete asks for a complete result; the other stages are for servers
+// StageComplete asks for a complete result; the other stages are for servers
 // that talk to each other.
-const stageComplete = 2
+const StageComplete = 2
 
 // ReadQuery reads a query packet behind its code. Its text, settings and
 // parameters may have most bytes in all.
@@ -38,12 +39,11 @@ func (r *Reader) ReadQuery(most uint64) (q Query, err error) {
 	if _, err = r.str("inter-server secret", maxName); err != nil {
 		return q, err
 	}
-	stage, err := r.uvarint("stage", 16)
-	if err != nil {
+	if q.Stage, err = r.uvarint("stage", 16); err != nil {
 		return q, err
 	}
-	if stage != stageComplete {
-		return q, fmt.Errorf("read query: %w: stage %d", ErrProtocol, stage)
+	if q.Stage != StageComplete && !r.peer {
+		return q, fmt.Errorf("read query: %w: stage %d", ErrProtocol, q.Stage)
 	}
 	compressed, err := r.uvarint("compression", 1)
 	if err != nil {
@@ -98,12 +98,32 @@ func (r *Reader) clientInfo() (client string, err error) {
 		return "", err
 	}
 	iface, err := r.byte("interface")
+	switch {
+	case err != nil:
+		return "", err
+	case iface == interfaceTCP:
+		client, err = r.overTCP()
+	case iface == interfaceLocal && r.peer:
+		client, err = PeerName, r.within()
+	default:
+		err = fmt.Errorf("read client info: %w: interface %d", ErrProtocol, iface)
+	}
 	if err != nil {
 		return "", err
 	}
-	if iface != 1 {
-		return "", fmt.Errorf("read client info: %w: interface %d", ErrProtocol, iface)
+	if err := r.trace(); err != nil {
+		return "", err
 	}
+	return client, r.uvarints("collaborate", "replica count", "replica number")
+}
+
+// Interfaces by which a query came to the server that it was sent to first.
+const (
+	interfaceTCP   = 1
+	interfaceLocal = 6 // of a library
+)
+
+func (r *Reader) overTCP() (client string, err error) {
 	if err := r.strings("OS user", "host name"); err != nil {
 		return "", err
 	}
@@ -116,13 +136,14 @@ func (r *Reader) clientInfo() (client string, err error) {
 	if err := r.strings("quota key"); err != nil {
 		return "", err
 	}
-	if err := r.uvarints("distributed depth", "patch version"); err != nil {
-		return "", err
+	return client, r.uvarints("distributed depth", "patch version")
+}
+
+func (r *Reader) within() error {
+	if err := r.strings("quota key"); err != nil {
+		return err
 	}
-	if err := r.trace(); err != nil {
-		return "", err
-	}
-	return client, r.uvarints("collaborate", "replica count", "replica number")
+	return r.uvarints("distributed depth")
 }
 
 func (r *Reader) trace() error {

@@ -43,6 +43,7 @@ var ErrProtocol = errors.New("protocol violation")
 type Reader struct {
 	*bufio.Reader
 	revision uint64
+	peer     bool // see [Reader.Peer]
 }
 
 // NewReader returns a reader of src at [Revision]. [Reader.ReadHello] lowers it

@@ -49,16 +49,17 @@ func (w *Writer) send() error {
 type Identity struct {
 	Name, DisplayName, TimeZone string
 	Major, Minor, Patch         int
+	Revision                    uint64 // that is spoken
 }
 
 // Hello answers a client's hello, and lowers the revision to the client's.
 func (w *Writer) Hello(id Identity, client Hello) error {
-	w.revision = min(w.revision, client.Revision)
+	w.revision = min(id.Revision, client.Revision)
 	hello := proto.ServerHello{
-		Name: id.Name, Major: id.Major, Minor: id.Minor, Revision: Revision,
+		Name: id.Name, Major: id.Major, Minor: id.Minor, Revision: int(id.Revision),
 		Timezone: id.TimeZone, DisplayName: id.DisplayName, Patch: id.Patch,
 	}
-	hello.EncodeAware(&w.buf, Revision)
+	hello.EncodeAware(&w.buf, int(id.Revision))
 	return w.send()
 }
 
