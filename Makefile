@@ -161,6 +161,11 @@ soak: build engines ## Run an installation for FOR (20m) without faults, and loo
 bench: build engines ## Measure throughput, latency and memory, and print them (ARGS="-events 1000000 -runs 3")
 	MILLRACE_BIN=$(CURDIR)/$(BIN) go run ./test/bench $(ARGS)
 
+SHARDS ?= 2
+.PHONY: shards
+shards: engines ## Run the pipeline's tests over a ClickHouse cluster of SHARDS (2)
+	MILLRACE_TEST_SHARDS=$(SHARDS) go test -count=1 -p=1 -timeout=30m ./schemas/clickhouse ./projector/pipeline/... ./query/pipeline/...
+
 .PHONY: docs
 docs: ## Write the documents that are generated: settings and faults
 	go test ./cmd/millrace -run '^TestSettingsPage$$' -count=1 -update

@@ -35,7 +35,7 @@ func (b *bench) remove() (n uint64) {
 	must(b.t, b.db.Exec(ctx,
 		"CREATE TABLE kept ENGINE = MergeTree ORDER BY seq AS SELECT * FROM events WHERE seq % 3 = 0"))
 	must(b.t, b.db.QueryRow(ctx, "SELECT count() FROM kept").Scan(&n))
-	must(b.t, b.db.Exec(ctx, "DELETE FROM events WHERE seq % 3 = 0"))
+	must(b.t, b.db.Exec(ctx, "DELETE FROM "+engine.Rows("events")+" WHERE seq % 3 = 0"))
 	return n
 }
 

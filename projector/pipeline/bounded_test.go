@@ -22,7 +22,7 @@ func TestBounded(t *testing.T) {
 		most = 2*batch + 3*32
 	)
 	b := newBench(t)
-	must(t, b.db.Exec(t.Context(), "ALTER TABLE events MODIFY SETTING table_readonly = 1"))
+	must(t, b.db.Exec(t.Context(), "ALTER TABLE "+engine.Rows("events")+" MODIFY SETTING table_readonly = 1"))
 	b.publish(b.event(rand.New(rand.NewPCG(1, 1))))
 	for range most + 40 {
 		b.publish("events.crawled.00", bytes.Repeat([]byte("x"), size))
@@ -32,7 +32,7 @@ func TestBounded(t *testing.T) {
 	if taken := b.taken(); taken > most {
 		t.Errorf("of %d messages %d were taken, want %d at most", b.truth.last, taken, most)
 	}
-	must(t, b.db.Exec(t.Context(), "ALTER TABLE events RESET SETTING table_readonly"))
+	must(t, b.db.Exec(t.Context(), "ALTER TABLE "+engine.Rows("events")+" RESET SETTING table_readonly"))
 	b.reach(b.truth.last)
 	b.check()
 }

@@ -183,7 +183,7 @@ func TestMissingIdentities(t *testing.T) {
 				t.Context(),
 				"CREATE TABLE kept ENGINE = MergeTree ORDER BY seq AS SELECT * FROM events WHERE seq % 3 = 0",
 			))
-			must(t, b.db.Exec(t.Context(), "DELETE FROM events WHERE seq % 3 = 0"))
+			must(t, b.db.Exec(t.Context(), "DELETE FROM "+engine.Rows("events")+" WHERE seq % 3 = 0"))
 			must(t, os.RemoveAll(b.dir+"/keys"))
 			defer b.awaitStill(before.View.Known)()
 			if r := b.record(); r.From != before.From || r.To != before.To {
@@ -231,7 +231,7 @@ func TestDroppedBatch(t *testing.T) {
 	must(t, err)
 	_, err = b.bucket().Put(t.Context(), "funnel.0", value)
 	must(t, err)
-	must(t, b.db.Exec(t.Context(), fmt.Sprintf("DELETE FROM events WHERE seq > %d", before.From)))
+	must(t, b.db.Exec(t.Context(), fmt.Sprintf("DELETE FROM %s WHERE seq > %d", engine.Rows("events"), before.From)))
 	s, err := b.js.Stream(t.Context(), stream.Events)
 	must(t, err)
 	must(t, s.Purge(t.Context(), jetstream.WithPurgeSequence(b.truth.last+1)))

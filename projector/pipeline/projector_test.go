@@ -55,6 +55,11 @@ type truth struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
+	return newBenchOn(t, &engine)
+}
+
+func newBenchOn(t *testing.T, engine *embeddedtest.ClickHouse) *bench {
+	t.Helper()
 	nc := embeddedtest.Connect(t, embeddedtest.NATS(t))
 	js, err := jetstream.New(nc)
 	must(t, err)
@@ -314,14 +319,14 @@ func TestHistory(t *testing.T) {
 // applied again, whatever size batches would have now.
 func TestDecidedBatchIsCompleted(t *testing.T) {
 	// tokens, as a loss of power does
-	const forget = "ALTER TABLE events MODIFY SETTING non_replicated_deduplication_window = 0"
+	forget := "ALTER TABLE " + engine.Rows("events") + " MODIFY SETTING non_replicated_deduplication_window = 0"
 	for name, damage := range map[string][]string{
-		"nothing landed":                     {"TRUNCATE TABLE events"},
-		"some landed":                        {"DELETE FROM events WHERE seq % 3 = 0"},
+		"nothing landed":                     {"TRUNCATE TABLE " + engine.Rows("events")},
+		"some landed":                        {"DELETE FROM " + engine.Rows("events") + " WHERE seq % 3 = 0"},
 		"all landed":                         nil,
 		"all landed, its token forgotten":    {forget},
-		"some landed, their token forgotten": {forget, "DELETE FROM events WHERE seq % 3 = 0"},
-		"funnel missing":                     {"TRUNCATE TABLE funnel"},
+		"some landed, their token forgotten": {forget, "DELETE FROM " + engine.Rows("events") + " WHERE seq % 3 = 0"},
+		"funnel missing":                     {"TRUNCATE TABLE " + engine.Rows("funnel")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)

@@ -29,7 +29,7 @@ func TestUpgrade(t *testing.T) {
 	bare.Metadata = nil
 	old, _ := b.message(bare)
 	must(t, b.db.Exec(
-		t.Context(), "ALTER TABLE events UPDATE identity = toFixedString(?, 16) WHERE 1 SETTINGS mutations_sync = 2",
+		t.Context(), "ALTER TABLE "+engine.Rows("events")+" UPDATE identity = toFixedString(?, 16) WHERE 1 SETTINGS mutations_sync = 2",
 		string(old.Event.Identity[:]),
 	))
 	keys, err := pebble.Open(filepath.Join(b.dir, "keys"), &pebble.Options{FormatMajorVersion: pebble.FormatNewest})

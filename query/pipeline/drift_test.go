@@ -210,7 +210,7 @@ func TestScoresBeyondBounds(t *testing.T) {
 	r.write(classified(
 		"v2", noon.Add(-time.Minute), repeated(map[string]int{"crime": 40}), func(int) float64 { return 50 },
 	)...)
-	spoil := "ALTER TABLE events UPDATE quality_score = if(seq = 3, -1.7e308, 1.7e308) WHERE seq <= 3 " +
+	spoil := "ALTER TABLE " + engine.Rows("events") + " UPDATE quality_score = if(seq = 3, -1.7e308, 1.7e308) WHERE seq <= 3 " +
 		"SETTINGS mutations_sync = 1"
 	if err := r.svc.deps.ClickHouse.Exec(t.Context(), spoil); err != nil {
 		t.Fatal(err)

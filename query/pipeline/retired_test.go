@@ -36,9 +36,9 @@ func TestVersionsOfRetiredEvents(t *testing.T) {
 		"INSERT INTO events_monthly" + columns +
 			"VALUES ('2025-05-01', 'classified', 's', 'model_version', 'v0', 7, 1)",
 		"INSERT INTO retired (month, upto, events, at) VALUES (202506, 3, 1, now()), (202507, 3, 2, now())",
-		"ALTER TABLE events DROP PARTITION ID '202506'",
-		"ALTER TABLE events DROP PARTITION ID '202507'",
-		"ALTER TABLE events_daily DROP PARTITION ID '202506'",
+		"ALTER TABLE " + engine.Rows("events") + " DROP PARTITION ID '202506'",
+		"ALTER TABLE " + engine.Rows("events") + " DROP PARTITION ID '202507'",
+		"ALTER TABLE " + engine.Rows("events_daily") + " DROP PARTITION ID '202506'",
 	} {
 		if err := r.svc.deps.ClickHouse.Exec(t.Context(), q); err != nil {
 			t.Fatal(err)
@@ -96,7 +96,7 @@ func TestFunnelOfRetiredEvents(t *testing.T) {
 		r.writer.Write(viewtest.Draw(rand.New(rand.NewPCG(7, 8)), july, 800)...)
 		for _, q := range []string{
 			"INSERT INTO retired (month, upto, events, at) VALUES (202507, 800, 1, now())",
-			"ALTER TABLE events DROP PARTITION ID '202507'",
+			"ALTER TABLE " + engine.Rows("events") + " DROP PARTITION ID '202507'",
 		} {
 			if err := r.svc.deps.ClickHouse.Exec(t.Context(), q); err != nil {
 				t.Fatal(err)

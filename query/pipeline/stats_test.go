@@ -422,7 +422,7 @@ func TestStatsOfRetired(t *testing.T) {
 	r.write(viewtest.Courses(rand.New(rand.NewPCG(9, 10)), noon.AddDate(0, -2, 0), 40)...)
 	conn := r.svc.deps.ClickHouse
 	for _, statement := range []string{
-		"INSERT INTO retired VALUES (202601, 1000000, 1, now())", "ALTER TABLE events DROP PARTITION 202601",
+		"INSERT INTO retired VALUES (202601, 1000000, 1, now())", "ALTER TABLE " + engine.Rows("events") + " DROP PARTITION 202601",
 	} {
 		if err := conn.Exec(t.Context(), statement); err != nil {
 			t.Fatal(err)

@@ -122,7 +122,7 @@ func (t Topology) statements(s string) []string {
 	return []string{""}
 }
 
-// tables creates a replicated table on each server, and a distributed one over
+// tables creates a table on each server, and a distributed one over
 // them under the name.
 func (t Topology) tables(name, columns, engine, args, rest string) []string {
 	key, known := shards[name]
@@ -136,10 +136,13 @@ func (t Topology) tables(name, columns, engine, args, rest string) []string {
 	if args != "" {
 		args = "(" + args + ")"
 	}
-	rest = strings.ReplaceAll(rest, "non_replicated_deduplication_window", "replicated_deduplication_window")
+	if t.replicated() {
+		engine = "Replicated" + engine
+		rest = strings.ReplaceAll(rest, "non_replicated_deduplication_window", "replicated_deduplication_window")
+	}
 	local := t.Local(name)
 	return []string{
-		fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s%s\n%s\nENGINE = Replicated%s%s%s", local, t.OnCluster(), columns,
+		fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s%s\n%s\nENGINE = %s%s%s", local, t.OnCluster(), columns,
 			engine, args, rest),
 		fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s%s AS %s\nENGINE = Distributed(%s, currentDatabase(), %s, %s)",
 			name, t.OnCluster(), local, quoteText(t.Cluster), quoteText(local), key),

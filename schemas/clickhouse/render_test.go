@@ -131,14 +131,14 @@ func TestRender(t *testing.T) {
 func TestCheck(t *testing.T) {
 	db := driver.OpenDB(engine.Database(t))
 	defer db.Close()
-	if err := (schema.Topology{}).Check(t.Context(), db); err != nil {
+	if err := engine.Topology().Check(t.Context(), db); err != nil {
 		t.Error(err)
 	}
 	if _, err := db.ExecContext(t.Context(),
 		"ALTER TABLE goose_db_version DELETE WHERE version_id = 5 SETTINGS mutations_sync = 2"); err != nil {
 		t.Fatal(err)
 	}
-	if err := (schema.Topology{}).Check(t.Context(), db); err == nil {
+	if err := engine.Topology().Check(t.Context(), db); err == nil {
 		t.Error("a database without the last migration is taken")
 	}
 }
@@ -161,10 +161,10 @@ func TestMigratedAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := (schema.Topology{}).Migrate(t.Context(), db); err != nil {
+		if err := engine.Topology().Migrate(t.Context(), db); err != nil {
 			t.Errorf("after %s: %v", lost, err)
 		}
-		if err := (schema.Topology{}).Check(t.Context(), db); err != nil {
+		if err := engine.Topology().Check(t.Context(), db); err != nil {
 			t.Errorf("after %s: %v", lost, err)
 		}
 		if _, err := db.ExecContext(t.Context(), "SELECT * FROM monthly_totals"); err != nil {

@@ -8,7 +8,14 @@ type Topology struct {
 	// tables together. A table is then a Distributed one over Replicated
 	// tables, one on each server, that are called Local.
 	Cluster string
+	// SingleCopies has each shard keep its rows once, in tables that are not
+	// Replicated and need no Keeper. It is for tests: such a cluster loses what
+	// a server loses, and only the server that migrates has the table of versions.
+	SingleCopies bool
 }
+
+// replicated tells whether the tables are Replicated ones.
+func (t Topology) replicated() bool { return t.Cluster != "" && !t.SingleCopies }
 
 // Local returns the name of the table that holds a server's own rows.
 func (t Topology) Local(table string) string {

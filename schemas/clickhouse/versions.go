@@ -18,7 +18,7 @@ const all = "('/clickhouse/tables/{database}/{table}/all', '{shard}-{replica}')"
 
 func (v versions) CreateTable(table string) string {
 	engine := "MergeTree"
-	if v.topology.Cluster != "" {
+	if v.topology.replicated() {
 		engine = "ReplicatedMergeTree" + all
 	}
 	return fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s%s (version_id Int64, is_applied UInt8, date Date DEFAULT "+

@@ -60,6 +60,7 @@ func must(t testing.TB, err error) {
 func (w *world) keeper(cfg Config) *Keeper {
 	w.t.Helper()
 	cfg.Now = func() time.Time { return today }
+	cfg.Topology = engine.Topology()
 	w.reg = prometheus.NewRegistry()
 	k, err := New(cfg, w.db, w.js, w.reg, embeddedtest.Log(w.t))
 	must(w.t, err)

@@ -159,7 +159,9 @@ func (w *Writer) insert(table string, input proto.Input) {
 	err := w.client.Do(w.t.Context(), ch.Query{
 		Body: input.Into(table), Input: input,
 		Settings: []ch.Setting{
-			{Key: "async_insert", Value: "0"}, {Key: "max_partitions_per_insert_block", Value: "0"},
+			{Key: "async_insert", Value: "0"},
+			{Key: "max_partitions_per_insert_block", Value: "0"},
+			{Key: "distributed_foreground_insert", Value: "1"},
 		},
 	})
 	if err != nil {
