@@ -45,9 +45,10 @@ var noon = viewtest.Noon
 // options of a rig. The zero value of a field stands for none.
 type options struct {
 	Config
-	secret string      // of tokens
-	views  []live.View // beside those of the service
-	before func(*rig)  // runs when the databases are there and the service does not run yet
+	secret string                   // of tokens
+	views  []live.View              // beside those of the service
+	engine *embeddedtest.ClickHouse // the package's own one when nil
+	before func(*rig)               // runs when the databases are there and the service does not run yet
 }
 
 // newRig prepares a service.
@@ -55,7 +56,11 @@ func newRig(t testing.TB, with options) *rig {
 	t.Helper()
 	r := &rig{t: t}
 	r.clock.Store(noon.UnixNano())
-	opts := engine.Database(t)
+	on := with.engine
+	if on == nil {
+		on = &engine
+	}
+	opts := on.Database(t)
 	r.writer = viewtest.NewWriter(t, opts)
 	r.nats = natstest.Start(t, stream.Config{})
 	r.nc, r.js = r.nats.Connect(), r.nats.JetStream()
