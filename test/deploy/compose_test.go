@@ -105,6 +105,24 @@ func TestComposeServers(t *testing.T) {
 	}
 }
 
+// TestComposeClickHouse: the server has the release of the engine that the tests run on.
+func TestComposeClickHouse(t *testing.T) {
+	text, err := os.ReadFile("../../internal/embedded/engines/package.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var engines struct {
+		Packages map[string]string `yaml:"optionalDependencies"`
+	}
+	if err := yaml.Unmarshal(text, &engines); err != nil {
+		t.Fatal(err)
+	}
+	release := strings.Join(strings.SplitN(engines.Packages["@chdb/lib-linux-x64-gnu"], ".", 3)[:2], ".")
+	if image := service(t, loadCompose(t), "clickhouse").Image; image != "clickhouse/clickhouse-server:"+release {
+		t.Errorf("the image is %s, the engine's release is %s", image, release)
+	}
+}
+
 // TestComposeConfines: each container has limits and as few rights as it can do with. What
 // starts as root to take over its volume keeps a writable image, and nothing else.
 func TestComposeConfines(t *testing.T) {
