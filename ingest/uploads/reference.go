@@ -14,6 +14,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/nearest"
 	"github.com/millrace-io/millrace/internal/uploads"
 	"github.com/millrace-io/millrace/internal/uploads/references"
 
@@ -66,6 +67,8 @@ func (h *Handler) receiveReference(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
+var referenceMembers = []string{"reference", "processor", "name", "mapping", "format", "encoding", "delimiter", "hold"}
+
 // members takes the members of a body, and returns the reference.
 func (f *form) members(body io.Reader) (reference string, err error) {
 	text, err := io.ReadAll(io.LimitReader(body, maxField+1))
@@ -92,8 +95,7 @@ func (f *form) members(body io.Reader) (reference string, err error) {
 				f.set(name, member)
 			}
 		default:
-			f.wrong(name, "field_unknown",
-				"is not a member here: there are reference, processor, name, mapping, format, encoding, delimiter and hold")
+			f.wrong(name, "field_unknown", nearest.Unknown(name, referenceMembers))
 		}
 	}
 	if reference == "" {

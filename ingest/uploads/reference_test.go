@@ -64,8 +64,9 @@ func TestReference(t *testing.T) {
 		`{"reference":"` + file + `a.csv","encoding":"none"}`:  `"encoding"`,
 		`{"reference":"` + file + `a.csv","hold":"maybe"}`:     `"hold"`,
 		`{"reference":"` + file + `a.csv","colour":"red"}`:     `"colour"`,
-		`{"reference":7}`: `"type"`,
-		`{"mapping":[1],"reference":"` + file + `a.csv"}`: `"mapping"`,
+		`{"refrence":"` + file + `a.csv"}`:                     `the nearest is reference`,
+		`{"reference":7}`:                                      `"type"`,
+		`{"mapping":[1],"reference":"` + file + `a.csv"}`:      `"mapping"`,
 		`{}`: `"required"`, `[]`: `"json"`, `null`: `"json"`, ``: `"json"`, `{`: `"json"`,
 	} {
 		if status, text := post("/api/v1/uploads", body); status != 400 || !strings.Contains(text, want) {

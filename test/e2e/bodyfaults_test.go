@@ -25,6 +25,9 @@ var faultyBodies = map[string]faultyBody{
 	"post /batches/reclassify": {body: `{"dry_run":1}`, fields: "dry_run"},
 	"put /batches/modes":       {body: `{"new_mode_share":2,"new_mode":1}`, fields: "new_mode_share new_mode"},
 
+	"post /ingestion/scan": {body: `{}`},
+
+	"post /uploads":                {body: `{"reference":"","encoding":7,"hold":"maybe"}`, fields: "reference encoding hold"},
 	"post /uploads/{jobId}/cancel": {path: "/uploads/x/cancel", body: `{}`},
 	"post /uploads/{jobId}/pause":  {path: "/uploads/x/pause", body: `{}`},
 	"post /uploads/{jobId}/reprocess": {
