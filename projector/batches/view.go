@@ -17,7 +17,7 @@ import (
 // Bounds of what is stored at once.
 const (
 	maxRows  = 200_000
-	maxBytes = 16 << 20 // of what was read
+	maxBytes = 32 << 20 // of what was read
 )
 
 // entry is what was read of one batch, or of an item that was tried again.
