@@ -59,10 +59,11 @@ func (w *watched) scan() (scan Scan) {
 	return scan
 }
 
-// settle has all files that are seen count as unchanged for long enough.
-func (w *watched) settle() {
+// settle has all files that are seen count as unchanged for long enough: that time is over, or the clock of Postgres
+// was set back.
+func (w *watched) settle(due string) {
 	w.t.Helper()
-	if _, err := w.pool.Exec(w.t.Context(), "UPDATE millrace.upload_watched SET due_at = now()"); err != nil {
+	if _, err := w.pool.Exec(w.t.Context(), "UPDATE millrace.upload_watched SET due_at = "+due); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -83,7 +84,7 @@ func (w *watched) uploads() (names []string) {
 func (w *watched) expect(when string, taken, same, all int) {
 	w.t.Helper()
 	w.scan()
-	w.settle()
+	w.settle([]string{"now()", "now() + interval '10 hours'"}[all%2])
 	scan := w.scan()
 	if len(scan.Taken) != taken || scan.Same != same || len(scan.Failed) != 0 {
 		w.t.Errorf("%s: %+v", when, scan)
@@ -138,13 +139,13 @@ func TestWatchHalfWritten(t *testing.T) {
 		t.Errorf("%+v", scan)
 	}
 	for _, text := range []string{"x\n1", "x\n1\n2", "x\n1\n2\n3\n"} {
-		w.settle()
+		w.settle("now()")
 		w.write("a.csv", text)
 		if scan := w.scan(); scan.Waiting != 1 || len(scan.Taken) != 0 {
 			t.Errorf("%q: %+v", text, scan)
 		}
 	}
-	w.settle()
+	w.settle("now()")
 	if scan := w.scan(); len(scan.Taken) != 1 {
 		t.Errorf("%+v", scan)
 	}
@@ -156,7 +157,7 @@ func TestWatchFails(t *testing.T) {
 	w := watch(t, WatchConfig{Settle: time.Nanosecond})
 	w.write("large.csv", strings.Repeat("x\n", 600))
 	w.scan()
-	w.settle()
+	w.settle("now()")
 	scan := w.scan()
 	if len(scan.Failed)+len(scan.Taken) == 0 {
 		scan = w.scan()
@@ -173,7 +174,7 @@ func TestWatchFails(t *testing.T) {
 	}
 	w.write("large.csv", "x\n1\n")
 	w.scan()
-	w.settle()
+	w.settle("now()")
 	w.scan()
 	if names := w.uploads(); len(names) != 1 {
 		t.Errorf("%q", names)

@@ -25,7 +25,14 @@ const (
 	maxExports = 20
 	// ExportSilence is how long a process that makes an export may give no sign before another one takes it.
 	ExportSilence = 15 * time.Second
+	// longestRetry is how long an export that has failed waits at most to be tried again.
+	longestRetry = 32 * time.Second
 )
+
+// exportDue tells whether an export e may be taken by any process. None has to wait longer than longestRetry, unless
+// the clock of Postgres was set back meanwhile.
+var exportDue = fmt.Sprintf("(e.due_at <= now() OR e.due_at > now() + interval '%d seconds')",
+	(longestRetry+setBackBy)/time.Second)
 
 // ErrNoExport is the error of an export that does not exist, has expired, or is another's.
 var ErrNoExport = errors.New("there is no such export")
@@ -157,7 +164,7 @@ func (s *Store) RemoveExports(ctx context.Context, j Job, files *Files) (left bo
 	if err := s.expire(ctx, "job_no = $1", j.No); err != nil {
 		return false, err
 	}
-	if err := s.sweepExports(ctx, files, "e.job_no = $1 AND e.due_at <= now()", j.No); err != nil {
+	if err := s.sweepExports(ctx, files, "e.job_no = $1 AND "+exportDue, j.No); err != nil {
 		return false, err
 	}
 	err = s.pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM millrace.upload_export WHERE job_no = $1)", j.No).Scan(&left)
@@ -170,7 +177,7 @@ func (s *Store) RemoveExports(ctx context.Context, j Job, files *Files) (left bo
 // ClaimExport takes an export that nobody makes, of the user for whom the fewest are made, and the oldest of these.
 func (s *Store) ClaimExport(ctx context.Context) (e Export, claimed bool, err error) {
 	rows, err := s.pool.Query(ctx, `WITH next AS (
-			SELECT id FROM millrace.upload_export AS e WHERE state IN ('QUEUED', 'RUNNING') AND due_at <= now()
+			SELECT id FROM millrace.upload_export AS e WHERE state IN ('QUEUED', 'RUNNING') AND `+exportDue+`
 			ORDER BY (SELECT count(*) FROM millrace.upload_export AS o
 				WHERE o.owner_no = e.owner_no AND o.state = 'RUNNING' AND o.due_at > now()), created_at
 			FOR UPDATE SKIP LOCKED LIMIT 1
@@ -244,7 +251,7 @@ func (s *Store) FinishExport(ctx context.Context, e Export, stored objects.Store
 func (s *Store) FailExport(ctx context.Context, e Export, text string, final bool, keep time.Duration) error {
 	if !final {
 		_, err := s.changeExport(ctx, s.pool, e, "state = 'QUEUED', last_error = $3, due_at = now() + make_interval(secs => $4)",
-			text, float64(int(1)<<min(e.Attempts, 5)))
+			text, min(float64(int(1)<<min(e.Attempts, 5)), longestRetry.Seconds()))
 		return err
 	}
 	_, err := s.changeExport(ctx, s.pool, e, `state = 'FAILED', last_error = $3, finished_at = now(), due_at = now(),
@@ -254,7 +261,7 @@ func (s *Store) FailExport(ctx context.Context, e Export, text string, final boo
 
 // SweepExports deletes exports that have expired, and that no process makes any more.
 func (s *Store) SweepExports(ctx context.Context, files *Files) error {
-	return s.sweepExports(ctx, files, "e.expires_at <= now() AND e.due_at <= now() ORDER BY e.expires_at LIMIT 100")
+	return s.sweepExports(ctx, files, "e.expires_at <= now() AND "+exportDue+" ORDER BY e.expires_at LIMIT 100")
 }
 
 func (s *Store) sweepExports(ctx context.Context, files *Files, which string, args ...any) error {

@@ -63,8 +63,10 @@ func (s *Store) Look(
 			WHERE w.fingerprint <> excluded.fingerprint`, place, paths, prints, waits); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, `SELECT path, due_at <= now() FROM millrace.upload_watched
-			WHERE place = $1 AND state = 'WAITING' ORDER BY seen_at, path`, place)
+		// None waits for longer, unless the clock was set back meanwhile.
+		longest := max(settle, slowestTake) + setBackBy
+		rows, err := tx.Query(ctx, `SELECT path, due_at <= now() OR due_at > now() + make_interval(secs => $2)
+			FROM millrace.upload_watched WHERE place = $1 AND state = 'WAITING' ORDER BY seen_at, path`, place, longest.Seconds())
 		if err != nil {
 			return err
 		}
