@@ -14,6 +14,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/leader"
 	"github.com/millrace-io/millrace/internal/objects"
+	"github.com/millrace-io/millrace/internal/ordered"
 	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/schemas/stream"
 
@@ -153,7 +154,7 @@ func (r *Readers) scan(ctx context.Context) error {
 			return nil
 		})
 	})
-	g.Go(func() error { return r.find(ctx, st, modes, found) })
+	g.Go(func() error { return r.find(ctx, modes, found) })
 	next := newStages(r, st)
 	g.Go(func() error { return next.run(ctx) })
 	g.Go(func() error { return r.dispatch(ctx, st, found, next) })
@@ -161,36 +162,28 @@ func (r *Readers) scan(ctx context.Context) error {
 }
 
 // find sends the messages whose mode is on, in the order of the stream.
-func (r *Readers) find(ctx context.Context, st jetstream.Stream, modes schema.Modes, found chan<- entry) error {
-	consumer, err := st.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{})
-	if err != nil {
-		return fmt.Errorf("read the stream %s: %w", stream.Batches, err)
-	}
-	messages, err := consumer.Messages(jetstream.PullMaxMessages(100))
-	if err != nil {
-		return fmt.Errorf("read the stream %s: %w", stream.Batches, err)
-	}
-	defer context.AfterFunc(ctx, messages.Stop)()
-	defer messages.Stop()
-	for {
-		m, err := messages.Next()
-		if err != nil {
-			return errors.Join(ctx.Err(), fmt.Errorf("read the stream %s: %w", stream.Batches, err))
+func (r *Readers) find(ctx context.Context, modes schema.Modes, found chan<- entry) error {
+	return ordered.Read(ctx, r.js, stream.Batches, findAtOnce, func(ctx context.Context, msgs []jetstream.Msg) error {
+		for _, m := range msgs {
+			about, err := m.Metadata()
+			if err != nil {
+				return err
+			}
+			what := newMessage(m.Subject(), about.Timestamp, m.Data())
+			if what.broken == nil && !modes.Take(what.about) {
+				continue
+			}
+			e := entry{seq: about.Sequence.Stream, bucket: what.about.Object.Bucket, message: what}
+			if err := send(ctx, found, e); err != nil {
+				return err
+			}
 		}
-		about, err := m.Metadata()
-		if err != nil {
-			return fmt.Errorf("read the stream %s: %w", stream.Batches, err)
-		}
-		what := newMessage(m.Subject(), about.Timestamp, m.Data())
-		if what.broken == nil && !modes.Take(what.about) {
-			continue
-		}
-		e := entry{seq: about.Sequence.Stream, bucket: what.about.Object.Bucket, message: what}
-		if err := send(ctx, found, e); err != nil {
-			return err
-		}
-	}
+		return nil
+	})
 }
+
+// findAtOnce is how many messages are looked at together. They may be large.
+const findAtOnce = 20
 
 // result is what became of an attempt.
 type result struct {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/millrace-io/millrace/internal/ordered"
 	"github.com/millrace-io/millrace/projector/pglease"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -28,7 +29,7 @@ func (t *session) readAnswers(ctx context.Context) error {
 		return err
 	}
 	purged := time.Now()
-	return t.read(ctx, stream.WorkAcks, func(ctx context.Context, msgs []jetstream.Msg) error {
+	return ordered.Read(ctx, t.js, stream.WorkAcks, batchSize, func(ctx context.Context, msgs []jetstream.Msg) error {
 		last, err := lastOf(msgs)
 		if err != nil {
 			return err
@@ -66,4 +67,13 @@ func (t *session) purgeAnswers(ctx context.Context, upTo uint64) error {
 		return fmt.Errorf("purge %s: %w", stream.WorkAcks, err)
 	}
 	return nil
+}
+
+// lastOf is the sequence of the last message.
+func lastOf(msgs []jetstream.Msg) (uint64, error) {
+	meta, err := msgs[len(msgs)-1].Metadata()
+	if err != nil {
+		return 0, fmt.Errorf("read a message's position: %w", err)
+	}
+	return meta.Sequence.Stream, nil
 }

@@ -37,10 +37,3 @@ func (s *Service) ReadReports(ctx context.Context) (apply func(context.Context, 
 func (c Config) Pause(took, last time.Duration) time.Duration {
 	return c.withDefaults().pause(took, last)
 }
-
-// HandOver is for tests.
-func (s *Service) HandOver(
-	ctx context.Context, name string, it jetstream.MessagesContext, handle func(context.Context, []jetstream.Msg) error,
-) error {
-	return s.handOver(ctx, name, it, handle)
-}

@@ -1,4 +1,4 @@
-package work_test
+package ordered
 
 import (
 	"context"
@@ -7,9 +7,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/millrace-io/millrace/projector/work"
+	"github.com/millrace-io/millrace/internal/natstest"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -23,16 +22,10 @@ func (deaf) Stop() {}
 // that cannot be handled, also while the iterator does not hear that it is stopped.
 // A leader whose reading did not end would never lead again.
 func TestReadingEnds(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t, time.Minute)
-	h.stop()
-	s, err := work.New(work.Config{}, h.deps(h.nc, h.store, prometheus.NewRegistry()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := natstest.Start(t, stream.Config{}).JetStream()
 	refused := errors.New("refused")
 	read := func(ctx context.Context) <-chan error {
-		c, err := h.js.OrderedConsumer(ctx, stream.Shards, jetstream.OrderedConsumerConfig{})
+		c, err := js.OrderedConsumer(ctx, stream.Batches, jetstream.OrderedConsumerConfig{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,8 +36,7 @@ func TestReadingEnds(t *testing.T) {
 		t.Cleanup(it.Stop)
 		ended := make(chan error, 1)
 		go func() {
-			ended <- s.HandOver(ctx, stream.Shards, deaf{it},
-				func(context.Context, []jetstream.Msg) error { return refused })
+			ended <- handOver(ctx, deaf{it}, 10, func(context.Context, []jetstream.Msg) error { return refused })
 		}()
 		return ended
 	}
@@ -64,6 +56,36 @@ func TestReadingEnds(t *testing.T) {
 	cancel()
 	await(ended, context.Canceled)
 
-	h.report("shard-splitter", "retry", `{"filename":"a","shard":0}`)
+	if _, err := js.Publish(t.Context(), stream.BatchCollected, []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
 	await(read(t.Context()), refused)
+}
+
+// TestRead: messages come in the order of the stream, each once, in batches of a size.
+func TestRead(t *testing.T) {
+	js := natstest.Start(t, stream.Config{}).JetStream()
+	for range 95 {
+		if _, err := js.Publish(t.Context(), stream.BatchCollected, []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next, all := uint64(1), errors.New("all have come")
+	err := Read(t.Context(), js, stream.Batches, 10, func(_ context.Context, msgs []jetstream.Msg) error {
+		if len(msgs) > 10 {
+			t.Errorf("%d messages at once", len(msgs))
+		}
+		for _, m := range msgs {
+			if about, err := m.Metadata(); err != nil || about.Sequence.Stream != next {
+				t.Errorf("%+v, %v, want %d", about, err, next)
+			}
+			if next++; next > 95 {
+				return all
+			}
+		}
+		return nil
+	})
+	if !errors.Is(err, all) {
+		t.Error(err)
+	}
 }
