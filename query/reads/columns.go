@@ -13,7 +13,7 @@ const rowGroupBytes = 16 << 20
 
 // columnWriter writes Parquet with the columns of a table as texts.
 type columnWriter[Row any] struct {
-	out   *parquet.Writer
+	out   *parquet.GenericWriter[any]
 	texts func(Row) ([]*string, error)
 	row   parquet.Row
 	bytes int // of the row group
@@ -25,8 +25,8 @@ func newColumnWriter[Row, P any](w io.Writer, t *Table[Row, P]) *columnWriter[Ro
 		fields[i] = textField{parquet.Optional(parquet.String()), name}
 	}
 	return &columnWriter[Row]{
-		out: parquet.NewWriter(w, parquet.NewSchema(t.Name, orderedGroup{fields: fields}), parquet.Compression(&zstd.Codec{}),
-			parquet.PageBufferSize(64<<10)),
+		out: parquet.NewGenericWriter[any](w, parquet.NewSchema(t.Name, orderedGroup{fields: fields}),
+			parquet.Compression(&zstd.Codec{}), parquet.PageBufferSize(64<<10)),
 		texts: t.Texts, row: make(parquet.Row, len(t.Columns)),
 	}
 }

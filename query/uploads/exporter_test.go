@@ -139,7 +139,7 @@ func TestExportTakenOver(t *testing.T) {
 	s := serve(t, auth.Config{})
 	j := s.done("", "x.csv", table(100))
 	before := s.stored()
-	first := s.begin(j, "csv")
+	s.begin(j, "csv")
 	first, claimed, err := s.store.ClaimExport(t.Context())
 	if err != nil || !claimed {
 		t.Fatal(claimed, err)
