@@ -89,7 +89,7 @@ func (h *Handler) tusOperations(s *httpapi.Server, protocol *tus.UnroutedHandler
 				header("Upload-Metadata", "filename, and processor, name, mapping, format, encoding, delimiter and hold as in the "+
 					"form; sha256 of the file, in hexadecimal digits: another one is refused when all of it has come in", false),
 			},
-			RequestBody: part(false), Responses: answers("201", "It has begun", 408, 409, 413),
+			RequestBody: part(false), Responses: answers("201", "It has begun", 408, 409, 413, 415),
 		}, protocol.PostFile},
 		{huma.Operation{
 			OperationID: "tus-offset", Method: http.MethodHead, Path: one, Summary: "How much of a file has come in",
@@ -116,6 +116,11 @@ func (h *Handler) tusOperations(s *httpapi.Server, protocol *tus.UnroutedHandler
 // tusServe prepares a request for the protocol, and its answer for the caller.
 func (h *Handler) tusServe(protocol http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		const part = "application/offset+octet-stream"
+		if kind := r.Header.Get("Content-Type"); kind != "" && kind != part && r.Method == http.MethodPost {
+			httpapi.WriteProblem(w, httpapi.UnsupportedType(kind, part))
+			return
+		}
 		f := form{what: "the request"}
 		for name, rule := range tusRefused {
 			if r.Header.Get(name) != "" {

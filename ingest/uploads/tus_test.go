@@ -280,6 +280,7 @@ func TestTusAttacks(t *testing.T) {
 		{[]string{"Upload-Defer-Length", "1"}, 400, "Upload-Defer-Length", "unsupported"},
 		{[]string{"Upload-Length", "9", "Upload-Concat", "partial"}, 400, "Upload-Concat", "unsupported"},
 		{[]string{"Upload-Length", "9", "Upload-Checksum", "sha1 x"}, 400, "Upload-Checksum", "unsupported"},
+		{[]string{"Upload-Length", "9", "Content-Type", "text/plain"}, 415, "Content-Type", "content_type"},
 		{[]string{"Upload-Length", "9", "Tus-Resumable", "0.2.2"}, 412, "Tus-Resumable", "version"},
 		{[]string{"Upload-Length", "9", "Upload-Metadata", metadata("colour", "red")}, 400, "colour", "field_unknown"},
 		{[]string{"Upload-Length", "9", "Upload-Metadata", metadata("name", "a", "name", "b")}, 400, "name", "twice"},

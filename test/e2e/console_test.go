@@ -64,7 +64,7 @@ func testConsole(t *testing.T, s *server) {
 		status int
 		want   string
 	}{
-		{"status", 0, "all is well"},
+		{"status", 0, "attention"},
 		{"status --url=http://127.0.0.1:1", 1, "no answer from http://127.0.0.1:1"},
 		{"top", 2, "top needs a terminal"},
 		{"funnel --period=24h", 0, "crawled 1 1 100.0 100.0"},
