@@ -153,7 +153,7 @@ func (c *conn) handshake() error {
 	e := c.server.engine
 	id := native.Identity{
 		Name: "ClickHouse", DisplayName: e.name, TimeZone: e.timezone,
-		Major: e.version[0], Minor: e.version[1], Patch: e.version[2], Revision: native.Revision,
+		Major: e.version[0], Minor: e.version[1], Patch: e.version[2],
 	}
 	if c.peer = who == writer && c.server.cfg.Cluster.admits(hello.Client, c.net.RemoteAddr()); c.peer {
 		c.in.Peer()

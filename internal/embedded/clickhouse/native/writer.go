@@ -2,6 +2,7 @@ package native
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 
@@ -49,11 +50,12 @@ func (w *Writer) send() error {
 type Identity struct {
 	Name, DisplayName, TimeZone string
 	Major, Minor, Patch         int
-	Revision                    uint64 // that is spoken
+	Revision                    uint64 // that is spoken; 0: Revision
 }
 
 // Hello answers a client's hello, and lowers the revision to the client's.
 func (w *Writer) Hello(id Identity, client Hello) error {
+	id.Revision = cmp.Or(id.Revision, Revision)
 	w.revision = min(id.Revision, client.Revision)
 	hello := proto.ServerHello{
 		Name: id.Name, Major: id.Major, Minor: id.Minor, Revision: int(id.Revision),
