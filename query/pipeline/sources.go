@@ -66,7 +66,7 @@ type Sources struct {
 	NextCursor string      `json:"next_cursor,omitempty" doc:"For the next page; absent on the last one. Sources that change places between two pages may be on both, or on neither"`
 }
 
-var sourcesCursor = reads.In(reads.Pairs("sources of the funnel"), func(skip int) reads.Pair {
+var sourcesCursor = reads.Convert(reads.Pairs("sources of the funnel"), func(skip int) reads.Pair {
 	return reads.Pair{uint64(skip)}
 }, func(p reads.Pair) (int, bool) {
 	return int(p[0]), p[0] <= math.MaxInt

@@ -68,8 +68,9 @@ func Pairs(name string) Cursor[Pair] {
 // lists are the names of lists with cursors of pairs.
 var lists sync.Map
 
-// In returns cursors of positions that are pairs in another form. from is false for a pair that is no position.
-func In[P any](pairs Cursor[Pair], to func(P) Pair, from func(Pair) (P, bool)) Cursor[P] {
+// Convert returns cursors of positions of another type, which are encoded as pairs. from returns false for a pair that
+// is not a position.
+func Convert[P any](pairs Cursor[Pair], to func(P) Pair, from func(Pair) (P, bool)) Cursor[P] {
 	return Cursor[P]{
 		Encode: func(p P) string { return pairs.Encode(to(p)) },
 		Decode: func(text string) (p P, ok bool) {
@@ -84,7 +85,7 @@ func In[P any](pairs Cursor[Pair], to func(P) Pair, from func(Pair) (P, bool)) C
 
 // IDs returns cursors of a list in the order of ids, as [Pairs] does.
 func IDs(name string) Cursor[uuid.UUID] {
-	return In(Pairs(name), func(id uuid.UUID) Pair {
+	return Convert(Pairs(name), func(id uuid.UUID) Pair {
 		return Pair{binary.BigEndian.Uint64(id[:8]), binary.BigEndian.Uint64(id[8:])}
 	}, func(p Pair) (id uuid.UUID, ok bool) {
 		binary.BigEndian.PutUint64(id[:8], p[0])
@@ -95,7 +96,7 @@ func IDs(name string) Cursor[uuid.UUID] {
 
 // Times returns cursors of a list in the order of times, in microseconds, as [Pairs] does.
 func Times(name string) Cursor[time.Time] {
-	return In(Pairs(name), func(t time.Time) Pair {
+	return Convert(Pairs(name), func(t time.Time) Pair {
 		return Pair{uint64(t.UnixMicro())}
 	}, func(p Pair) (time.Time, bool) {
 		t, err := instant.FromMicro(int64(p[0]))

@@ -101,7 +101,7 @@ type ListUploadsRequest struct {
 }
 
 var (
-	uploadCursor = reads.In(reads.Pairs("uploads"), func(p uploads.Place) reads.Pair {
+	uploadCursor = reads.Convert(reads.Pairs("uploads"), func(p uploads.Place) reads.Pair {
 		return reads.Pair{uint64(p.At.UnixMicro()), uint64(p.No)}
 	}, func(p reads.Pair) (at uploads.Place, ok bool) {
 		t, err := instant.FromMicro(int64(p[0]))

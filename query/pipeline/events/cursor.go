@@ -6,7 +6,7 @@ import (
 )
 
 var (
-	eventCursor = reads.In(reads.Pairs("events"), func(c store.EventCursor) reads.Pair {
+	eventCursor = reads.Convert(reads.Pairs("events"), func(c store.EventCursor) reads.Pair {
 		return reads.Pair{uint64(c.At), c.Seq}
 	}, func(p reads.Pair) (store.EventCursor, bool) {
 		c := store.EventCursor{At: int64(p[0]), Seq: p[1]}
@@ -17,7 +17,7 @@ var (
 )
 
 func articleCursor(list string) reads.Cursor[store.ArticleCursor] {
-	return reads.In(reads.Pairs(list), func(c store.ArticleCursor) reads.Pair {
+	return reads.Convert(reads.Pairs(list), func(c store.ArticleCursor) reads.Pair {
 		return reads.Pair{uint64(c.At), c.ID}
 	}, func(p reads.Pair) (store.ArticleCursor, bool) {
 		c := store.ArticleCursor{At: int64(p[0]), ID: p[1]}
