@@ -13,7 +13,7 @@ import (
 )
 
 func main() {
-	openHere()
+	serveSubprocess()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	ok, err := run(ctx, os.Args[1:], os.Stdout)

@@ -7,7 +7,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	openHere()
+	serveSubprocess()
 	m.Run()
 }
 

@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// A part is opened on damaged files in a process apart, for nothing stops a server
-// that fills memory but the end of its process. JetStream fills it when the sequence of
-// a stored message has become very large: it notes each one between as deleted.
+// A part is opened on damaged files in a subprocess, since nothing but the end of its
+// process stops a server that fills memory. JetStream fills it when the sequence of a
+// stored message has become very large: it records each one below as deleted.
 
 const (
-	// openVariable has the name of the part that this process has to open, in its
-	// working folder.
+	// openVariable is set in a subprocess: the name of the part to open, in the working
+	// folder.
 	openVariable = "ROT_OPEN"
 	// mostHeap is how many bytes opening a part may take. What is not damaged takes
 	// less than a tenth of it.
@@ -29,9 +29,9 @@ const (
 
 var errFills = errors.New("it fills memory")
 
-// openApart opens a part in a process apart. It returns [errFills] if that takes more
+// openInSubprocess opens a part in a subprocess. It returns [errFills] if that takes more
 // than mostHeap.
-func openApart(ctx context.Context, part, dir string) (f finding, err error) {
+func openInSubprocess(ctx context.Context, part, dir string) (f finding, err error) {
 	program, err := os.Executable()
 	if err != nil {
 		return f, err
@@ -51,9 +51,9 @@ func openApart(ctx context.Context, part, dir string) (f finding, err error) {
 	return f, gob.NewDecoder(&out).Decode(&f)
 }
 
-// openHere is what the process apart does, and never returns there. Elsewhere it does
-// nothing.
-func openHere() {
+// serveSubprocess opens the part and exits, in a subprocess. In any other process it
+// does nothing.
+func serveSubprocess() {
 	name := os.Getenv(openVariable)
 	if name == "" {
 		return

@@ -104,7 +104,7 @@ func (p *prepared) trial(ctx context.Context, seed uint64) (r result, err error)
 		return r, err
 	}
 	r = result{seed: seed, variant: v.name, file: file, way: way}
-	found, err := openApart(ctx, v.part.name(), dir)
+	found, err := openInSubprocess(ctx, v.part.name(), dir)
 	if errors.Is(err, errFills) {
 		r.outcome = fills
 		return r, nil
