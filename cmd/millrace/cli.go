@@ -24,7 +24,7 @@ type cli struct {
 
 	Up         upCmd                 `cmd:"" help:"Run everything in one process tree: engines, ingest, projector, query, page."`
 	Serve      serveCmd              `cmd:"" help:"Run some roles against shared servers."`
-	Status     console.StatusCmd     `cmd:"" help:"Say what a running installation does: parts, lag, rates, queues, dead letters. Fails when it does not work."`
+	Status     console.StatusCmd     `cmd:"" help:"Say what a running installation does: parts, lag, rates, queues, dead letters. Exits with status 1 when a part does not work."`
 	Top        console.TopCmd        `cmd:"" help:"Show the same live in the terminal."`
 	Funnel     console.FunnelCmd     `cmd:"" help:"Print how many events and articles have reached each stage."`
 	Events     console.EventsCmd     `cmd:"" help:"Print events, the newest first, or follow them."`

@@ -51,7 +51,7 @@ func (a *tusAnswer) WriteHeader(status int) {
 	a.ResponseWriter.WriteHeader(status)
 }
 
-// tusRules say of errors of the protocol which header breaks which rule, and how to go on.
+// tusRules are the rules that are broken, by the error code of the protocol's library.
 var tusRules = map[string]httpapi.FieldError{
 	"ERR_UNSUPPORTED_VERSION":   {Field: "Tus-Resumable", Code: "version", Rule: "must be 1.0.0"},
 	"ERR_INVALID_UPLOAD_LENGTH": {Field: "Upload-Length", Code: "length", Rule: "must be the file's bytes, and be known"},
@@ -64,7 +64,7 @@ var tusRules = map[string]httpapi.FieldError{
 	"ERR_UNEXPECTED_EOF":        {Code: "body", Rule: "must be complete: what came is stored, and HEAD says how much"},
 }
 
-// tusStatuses are those that say more than the protocol's library does.
+// tusStatuses replace statuses of the library that are too general.
 var tusStatuses = map[string]int{
 	"ERR_NOT_IMPLEMENTED": http.StatusBadRequest, "ERR_READ_TIMEOUT": http.StatusRequestTimeout,
 	"ERR_CONNECTION_RESET": http.StatusBadRequest,

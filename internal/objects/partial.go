@@ -82,7 +82,7 @@ func partialAt(m *jetstream.RawStreamMsg) (*Partial, error) {
 		err = part.digest.(encoding.BinaryUnmarshaler).UnmarshalBinary(state)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: its last chunk does not say how much there is: %w", ErrDamaged, err)
+		return nil, fmt.Errorf("%w: the headers of its last chunk cannot be read: %w", ErrDamaged, err)
 	}
 	part.Size, part.chunks, part.last = size, uint32(chunks), m.Sequence
 	return part, nil

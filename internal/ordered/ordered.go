@@ -1,5 +1,5 @@
-// Package ordered reads a stream of NATS in order, as no position is kept of it: by an ordered consumer, which the
-// client makes again when it has missed something.
+// Package ordered reads a stream of NATS from its first message on, in order. It keeps no position: the client library
+// makes its ordered consumer again when messages were missed.
 package ordered
 
 import (
@@ -14,7 +14,7 @@ import (
 
 // Read hands the messages of a stream to handle, in order and in batches of what is there, of at most batch messages,
 // until ctx ends or something fails. Up to five times as many are in memory. It returns nil when the connection is
-// closed. The messages of a batch are handle's until it returns.
+// closed. The slice is used again after handle has returned.
 func Read(
 	ctx context.Context, js jetstream.JetStream, stream string, batch int,
 	handle func(context.Context, []jetstream.Msg) error,

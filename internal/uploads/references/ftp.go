@@ -150,7 +150,7 @@ func replyOf(err error) int {
 	return 0
 }
 
-// missing tells of a reply to a file that is not there. Some servers say of it what others say of a file that is busy.
+// missing reports whether a reply means that the file does not exist. Some servers use the code of a busy file for that.
 func missing(err error) bool {
 	return replyOf(err) == ftp.StatusFileUnavailable || replyOf(err) == ftp.StatusFileActionIgnored
 }
