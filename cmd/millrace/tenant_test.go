@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/millrace-io/millrace/cmd/millrace/internal/tenanttest"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
@@ -64,20 +63,13 @@ type installation struct {
 func startReviews(t *testing.T) installation {
 	t.Helper()
 	var engine embeddedtest.Postgres
-	stop, err := engine.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	engine.Start(t)
+	pool := engine.Pool(t)
 	all := systems
 	systems = append(all[:len(all):len(all)], reviews)
 	t.Cleanup(func() { systems = all })
 	settings := nodeSettings{
-		http: httpSettings{Addr: freeAddr(t)}, data: t.TempDir(), postgres: engine.DSN(t),
+		http: httpSettings{Addr: freeAddr(t)}, data: t.TempDir(), postgres: pool.Config().ConnString(),
 		clickhouse: &clickhouse.Options{Addr: []string{freeAddr(t)}}, // which reviews do not need
 	}
 	if err := settings.pipeline.Stages.UnmarshalText([]byte("crawled,indexed")); err != nil {
@@ -89,11 +81,6 @@ func startReviews(t *testing.T) installation {
 	}
 	server := natstest.Start(t, stream.Config{})
 	n.nats = server.Connect()
-	pool, err := pgxpool.New(t.Context(), settings.postgres)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
 	if err := tenanttest.Prepare(t.Context(), server.JetStream(), pool); err != nil {
 		t.Fatal(err)
 	}
@@ -185,15 +172,11 @@ func TestTenant(t *testing.T) {
 // work takes so many items from the queue and ends them.
 func (i installation) work(n int) {
 	i.Helper()
-	type one struct {
-		ID         int64 `json:"id"`
-		Generation int32 `json:"generation"`
-	}
 	for deadline := time.Now().Add(time.Minute); n > 0; {
 		if time.Now().After(deadline) {
 			i.Fatalf("%d items are missing", n)
 		}
-		var taken struct{ Items []one }
+		var taken struct{ Items []struct{ ID, Generation int64 } }
 		if i.ask("POST", "/queues/reviews/take", map[string]any{"worker": "w", "limit": 20}, &taken) != http.StatusOK {
 			time.Sleep(10 * time.Millisecond) // the queue is not there yet
 			continue

@@ -2,7 +2,6 @@ package dbpool_test
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
 	"testing"
@@ -22,21 +21,7 @@ var (
 	postgres embeddedtest.Postgres
 )
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	stop, err := postgres.Start()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "start postgres:", err)
-		return 1
-	}
-	code := engine.Main(m)
-	if err := stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "stop postgres:", err)
-		return 1
-	}
-	return code
-}
+func TestMain(m *testing.M) { os.Exit(embeddedtest.Main(m, &postgres, &engine)) }
 
 // gauges reads the states of a pool.
 func gauges(t *testing.T, reg *prometheus.Registry) map[string]float64 {

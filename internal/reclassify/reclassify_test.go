@@ -23,19 +23,7 @@ var (
 	clickhouseTables embeddedtest.ClickHouse
 )
 
-func TestMain(m *testing.M) {
-	stop, err := postgresTables.Start()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "start postgres:", err)
-		os.Exit(1)
-	}
-	code := clickhouseTables.Main(m)
-	if err := stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "stop postgres:", err)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(embeddedtest.Main(m, &postgresTables, &clickhouseTables)) }
 
 // installation has batches that were stored by other rules.
 type installation struct {

@@ -37,19 +37,7 @@ var (
 	chEngine embeddedtest.ClickHouse
 )
 
-func TestMain(m *testing.M) {
-	stop, err := pgEngine.Start()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "start postgres:", err)
-		os.Exit(1)
-	}
-	code := chEngine.Main(m)
-	if err := stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "stop postgres:", err)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(embeddedtest.Main(m, &pgEngine, &chEngine)) }
 
 // patience is how long a test waits for what has to happen.
 const patience = 3 * time.Minute

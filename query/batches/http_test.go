@@ -39,19 +39,7 @@ var (
 	rows   embeddedtest.ClickHouse
 )
 
-func TestMain(m *testing.M) {
-	stop, err := tables.Start()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "start postgres:", err)
-		os.Exit(1)
-	}
-	code := rows.Main(m)
-	if err := stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "stop postgres:", err)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(embeddedtest.Main(m, &tables, &rows)) }
 
 // noon is when the first batch is read. It is of this year: older errors are removed.
 var noon = time.Now().UTC().Truncate(24 * time.Hour).Add(-36 * time.Hour)

@@ -24,6 +24,26 @@ import (
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
+// Runner runs the tests of a package, as a testing.M does.
+type Runner interface{ Run() int }
+
+// Main runs a package's tests with more than one engine, for TestMain. The last engine starts first. It returns the
+// exit code.
+func Main(m Runner, engines ...interface{ Main(Runner) int }) int {
+	for _, e := range engines {
+		m = beside{e.Main, m}
+	}
+	return m.Run()
+}
+
+// beside runs tests with an engine.
+type beside struct {
+	main  func(Runner) int
+	tests Runner
+}
+
+func (b beside) Run() int { return b.main(b.tests) }
+
 // ClickHouse is the server of a test process, or the cluster that takes its place: see EnvShards.
 type ClickHouse struct {
 	server *clickhouse.Server
@@ -39,7 +59,7 @@ const EnvShards = "MILLRACE_TEST_SHARDS"
 //	var engine embeddedtest.ClickHouse
 //
 //	func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
-func (c *ClickHouse) Main(m interface{ Run() int }) int {
+func (c *ClickHouse) Main(m Runner) int {
 	if code, ok := Shard(); ok {
 		return code
 	}

@@ -32,8 +32,8 @@ type Postgres struct {
 //	var engine embeddedtest.Postgres
 //
 //	func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
-func (p *Postgres) Main(m interface{ Run() int }) int {
-	stop, err := p.Start()
+func (p *Postgres) Main(m Runner) int {
+	stop, err := p.start()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "start postgres:", err)
 		return 1
@@ -46,9 +46,22 @@ func (p *Postgres) Main(m interface{ Run() int }) int {
 	return code
 }
 
-// Start runs the server until stop is called, for a TestMain with more than
-// one engine.
-func (p *Postgres) Start() (stop func() error, err error) {
+// Start runs the server for as long as a test lives.
+func (p *Postgres) Start(t testing.TB) {
+	t.Helper()
+	stop, err := p.start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// start runs the server until stop is called.
+func (p *Postgres) start() (stop func() error, err error) {
 	engine, err := engines.Postgres()
 	if err != nil {
 		return nil, err
