@@ -58,10 +58,8 @@ func (v *view) Take(m fold.Message) (full bool) {
 	}
 	at := time.Unix(0, m.Time).UTC()
 	if err != nil {
-		v.open.letters = append(v.open.letters, deadletter.Letter{
-			Stream: stream.BatchesRead, Subject: m.Subject, Seq: m.Seq, Time: at, Data: append([]byte(nil), m.Data...),
-			Reason: item.Invalid{Code: "batch_read", Rule: "must be what Millrace has read of a batch: " + err.Error()},
-		})
+		v.open.letters = append(v.open.letters, m.Letter(stream.BatchesRead,
+			item.Invalid{Code: "batch_read", Rule: "must be what Millrace has read of a batch: " + err.Error()}))
 	}
 	if read == nil {
 		return false

@@ -3,6 +3,9 @@ package fold
 import (
 	"context"
 	"time"
+
+	"github.com/millrace-io/millrace/internal/deadletter"
+	"github.com/millrace-io/millrace/schemas/item"
 )
 
 // Message is a message of an input. Nobody may write to its data.
@@ -16,6 +19,13 @@ type Message struct {
 	// Trace is the header stream.TraceParent, where the input reads it. Anybody may have
 	// written it.
 	Trace string
+}
+
+// Letter returns the message as a dead letter of a stream, for a reason.
+func (m Message) Letter(stream string, reason item.Invalid) deadletter.Letter {
+	return deadletter.Letter{
+		Stream: stream, Subject: m.Subject, Seq: m.Seq, Time: time.Unix(0, m.Time), Data: m.Data, Reason: reason,
+	}
 }
 
 // StreamState is what an input has.

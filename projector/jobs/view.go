@@ -132,9 +132,7 @@ func (s *Service) bury(ctx context.Context, all []message, lease *pglease.Lease)
 	var letters []deadletter.Letter
 	for _, m := range all {
 		if m.rule != nil && !m.buried {
-			letters = append(letters, deadletter.Letter{
-				Stream: stream.Sources, Subject: m.Subject, Seq: m.Seq, Time: m.event.Stored, Data: m.Data, Reason: *m.rule,
-			})
+			letters = append(letters, m.Letter(stream.Sources, *m.rule))
 		}
 	}
 	if len(letters) == 0 {

@@ -7,13 +7,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace-io/millrace/internal/deadletter"
 	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/projector/keystore"
 	"github.com/millrace-io/millrace/projector/pipeline/funnel"
 	"github.com/millrace-io/millrace/projector/pipeline/store"
 	"github.com/millrace-io/millrace/schemas/event"
-	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
 
@@ -172,9 +170,6 @@ func (v *view) Seal(ctx context.Context, cut fold.Cut) (*batch, string, error) {
 
 // reject makes a dead letter of a message.
 func (b *batch) reject(m fold.Message, invalid *event.Invalid) {
-	b.letters = append(b.letters, deadletter.Letter{
-		Stream: stream.Events, Subject: m.Subject, Seq: m.Seq, Time: time.Unix(0, m.Time),
-		Data: m.Data, Reason: item.Invalid(*invalid),
-	})
+	b.letters = append(b.letters, m.Letter(stream.Events, *invalid))
 	b.refused += len(m.Data)
 }

@@ -178,10 +178,7 @@ func (r *reports) bury(ctx context.Context, one report, why error) error {
 	if errors.As(why, &rule) {
 		reason = *rule
 	}
-	err := deadletter.Publish(ctx, r.js, []deadletter.Letter{{
-		Stream: stream.Shards, Subject: one.Subject, Seq: one.Seq, Time: time.Unix(0, one.Time), Data: one.Data,
-		Reason: reason,
-	}}, r.log)
+	err := deadletter.Publish(ctx, r.js, []deadletter.Letter{one.Letter(stream.Shards, reason)}, r.log)
 	if err != nil {
 		return err
 	}

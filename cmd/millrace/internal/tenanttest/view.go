@@ -44,14 +44,11 @@ func (v View) apply(ctx context.Context, lease *pglease.Lease, batch pglease.Bat
 	var letters []deadletter.Letter
 	for _, m := range batch.Messages {
 		r, rule := parse(m.Data)
-		at := time.Unix(0, m.Time)
 		if rule != nil {
-			letters = append(letters, deadletter.Letter{
-				Stream: Stream, Subject: m.Subject, Seq: m.Seq, Time: at, Data: m.Data, Reason: *rule,
-			})
+			letters = append(letters, m.Letter(Stream, *rule))
 			continue
 		}
-		rows.Queue(sqlStore, m.Seq, r.ID, r.Page, r.Text, at)
+		rows.Queue(sqlStore, m.Seq, r.ID, r.Page, r.Text, time.Unix(0, m.Time))
 	}
 	if err := deadletter.Publish(ctx, v.JetStream, letters, v.Log); err != nil {
 		return err
