@@ -176,7 +176,8 @@ func (i installation) work(n int) {
 		if time.Now().After(deadline) {
 			i.Fatalf("%d items are missing", n)
 		}
-		var taken struct{ Items []struct{ ID, Generation int64 } }
+		type ref struct{ ID, Generation int64 }
+		var taken struct{ Items []ref }
 		if i.ask("POST", "/queues/reviews/take", map[string]any{"worker": "w", "limit": 20}, &taken) != http.StatusOK {
 			time.Sleep(10 * time.Millisecond) // the queue is not there yet
 			continue

@@ -11,6 +11,8 @@ export interface Address<F extends Fields> {
   wrong: ComputedRef<string[]>;
   /** Replaces the address: going back leaves the page, and does not undo filters one by one. */
   change: (some: Partial<Values<F>>) => void;
+  /** The same for what is listed: the list begins again, since a cursor holds for one list alone. */
+  filter: (some: Partial<Values<F>>) => void;
   /** Pushes one, for what is a place of its own, such as the next page of a list. */
   go: (some: Partial<Values<F>>) => void;
 }
@@ -25,10 +27,12 @@ export function useAddress<F extends Fields>(fields: F): Address<F> {
     before && route.name !== name ? before : readAddress(fields, route.query),
   );
   const query = (some: Partial<Values<F>>) => ({ query: writeAddress(fields, { ...read.value.values, ...some }) });
+  const change = (some: Partial<Values<F>>) => void router.replace(query(some));
   return {
     values: computed(() => read.value.values),
     wrong: computed(() => read.value.wrong),
-    change: (some) => void router.replace(query(some)),
+    change,
+    filter: (some) => change('cursor' in fields ? { ...some, cursor: '' } : some),
     go: (some) => void router.push(query(some)),
   };
 }

@@ -10,6 +10,7 @@ import { given } from '../api/client';
 import { installLive } from '../live/useLive';
 import FilterField from './FilterField.vue';
 import ListPage from './ListPage.vue';
+import { useList } from './useList';
 
 interface Reviews {
   items: { id: string; page: string; state: string }[];
@@ -18,39 +19,28 @@ interface Reviews {
 
 /** The page of a system whose list is GET /reviews: what the platform asks of one. */
 const ReviewsPage = defineComponent(() => {
-  const { values: chosen, wrong, change, go } = useAddress({ page: text(), cursor: text() });
+  const address = useAddress({ page: text(), cursor: text() });
+  const { values: chosen } = address;
   const query = computed(() => String(new URLSearchParams(given(chosen.value))));
-  const { data, error, dataUpdatedAt, refetch } = useQuery({
+  const answer = useQuery({
     queryKey: ['reviews', query],
     queryFn: async () => (await (await fetch(`/api/v1/reviews?${query.value}`)).json()) as Reviews,
   });
+  const reviews = computed(() => answer.data.value?.items ?? []);
+  const list = useList(address, answer, reviews);
   return () =>
     h(
       ListPage,
-      {
-        title: 'Reviews',
-        label: 'Reviews',
-        words: 'newer ones on the next page',
-        wrong: wrong.value,
-        has: data.value !== undefined,
-        empty: data.value?.items.length === 0,
-        at: dataUpdatedAt.value,
-        error: error.value,
-        begun: chosen.value.cursor !== '',
-        next: data.value?.next_cursor,
-        onRetry: () => void refetch(),
-        onFirst: () => change({ cursor: '' }),
-        onNext: (cursor: string) => go({ cursor }),
-      },
+      { title: 'Reviews', label: 'Reviews', words: 'newer ones on the next page', ...list.value },
       {
         filters: () =>
           h(FilterField, {
             label: 'Page',
             modelValue: chosen.value.page,
-            'onUpdate:modelValue': (page: string) => change({ page, cursor: '' }),
+            'onUpdate:modelValue': (page: string) => address.filter({ page }),
           }),
         empty: () => 'There are no reviews.',
-        default: () => data.value?.items.map((r) => h('tr', [r.id, r.page, r.state].map((cell) => h('td', cell)))),
+        default: () => reviews.value.map((r) => h('tr', [r.id, r.page, r.state].map((cell) => h('td', cell)))),
       },
     );
 });
