@@ -7,7 +7,14 @@ import (
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/millrace-io/millrace/internal/diskroom"
 )
+
+// ErrFull is the error of calls that waited for room on a full disk until the
+// store's context ended. The store is of no use then; all that is in it is
+// still there when it is opened again.
+var ErrFull = diskroom.ErrFull
 
 var (
 	// ErrDamaged is the error of a store whose files are not what they should

@@ -10,6 +10,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/millrace-io/millrace/internal/diskroom"
 )
 
 // small is a disk that can be full.
@@ -38,7 +40,7 @@ func (s *small) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	if s.full.Load() {
 		return vfs.DiskUsage{}, nil
 	}
-	return vfs.DiskUsage{AvailBytes: room}, nil
+	return vfs.DiskUsage{AvailBytes: diskroom.Room}, nil
 }
 
 // TestFullDisk: while the disk is full the store waits, and when there is room
@@ -158,26 +160,5 @@ func TestCloseWhileFull(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// TestCallsBesideGivingUp: a store that is given up is closed behind all calls
-// that have begun, and none begins after that.
-func TestCallsBesideGivingUp(t *testing.T) {
-	for range 500 {
-		ctx, end := context.WithCancel(t.Context())
-		d, _ := newDisk(ctx, vfs.Default, t.TempDir(), logger{})
-		d.set(&d.full, true)
-		var closed atomic.Bool
-		go d.do(func() error {
-			if closed.Load() {
-				t.Error("a call began after the store was closed")
-			}
-			return nil
-		})
-		end()
-		<-d.givenUp
-		d.calls.Wait()
-		closed.Store(true)
 	}
 }

@@ -89,7 +89,7 @@ func (s *Store) do(sightings []Sighting, write func() error) error {
 	// Sorted, the whole batch is one pass over the database, and one run of
 	// inserts in order.
 	slices.SortFunc(sightings, byIdentity)
-	if err := s.disk.do(write); err != nil {
+	if err := s.disk.Do(write); err != nil {
 		return err
 	}
 	return s.damage.found() // by whoever reads in the background

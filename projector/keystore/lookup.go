@@ -13,7 +13,7 @@ func (s *Store) Lookup(sightings []Sighting) (known []Repeat, err error) {
 		sightings[i].row = int32(i)
 	}
 	slices.SortFunc(sightings, byIdentity)
-	err = s.disk.do(func() (err error) {
+	err = s.disk.Do(func() (err error) {
 		known, err = s.lookup(sightings)
 		return err
 	})

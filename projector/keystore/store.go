@@ -43,6 +43,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/millrace-io/millrace/internal/diskroom"
 	"github.com/millrace-io/millrace/schemas/checkpoint"
 )
 
@@ -51,8 +52,9 @@ import (
 type Store struct {
 	db      *pebble.DB
 	cache   *pebble.Cache
-	disk    *disk
+	disk    *diskroom.Disk
 	lock    *pebble.Lock
+	log     diskroom.Logger
 	release func() bool
 	closing sync.Once
 	damage  damage
@@ -85,15 +87,15 @@ func openIn(ctx context.Context, files vfs.FS, dir string, o Options) (*Store, e
 	if o.MemTableBytes == 0 {
 		o.MemTableBytes = 16 << 20
 	}
-	log := logger{o.Logger}
-	s := &Store{}
-	s.disk, s.release = newDisk(ctx, files, dir, log)
+	log := diskroom.Logger{Name: "key store", Log: o.Logger}
+	s := &Store{log: log}
+	s.disk, s.release = diskroom.New(ctx, files, dir, log)
 	// Write buffers are taken off the cache's size. There are two, but for a moment.
 	s.cache = pebble.NewCache(o.CacheBytes + 2*int64(o.MemTableBytes))
 	opts := &pebble.Options{
 		Cache:              s.cache,
-		FS:                 s.disk.fs,
-		EventListener:      &pebble.EventListener{DataCorruption: s.damage.note, BackgroundError: log.background},
+		FS:                 s.disk.FS,
+		EventListener:      &pebble.EventListener{DataCorruption: s.damage.note, BackgroundError: log.Background},
 		MemTableSize:       o.MemTableBytes,
 		FormatMajorVersion: pebble.FormatNewest,
 		LBaseMaxBytes:      256 << 20,
@@ -124,7 +126,7 @@ func openIn(ctx context.Context, files vfs.FS, dir string, o Options) (*Store, e
 }
 
 func (s *Store) open(dir string, opts *pebble.Options) error {
-	err := s.disk.do(func() (err error) {
+	err := s.disk.Do(func() (err error) {
 		if err := opts.FS.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
@@ -191,9 +193,9 @@ func (s *Store) shut() (err error) {
 // closeLater closes a store that has been given up as soon as there is room.
 func (s *Store) closeLater() {
 	go func() {
-		s.disk.calls.Wait()
-		if err := survive(s.shut); err != nil {
-			s.disk.log.Errorf("close after the disk was full: %v", err)
+		s.disk.Wait()
+		if err := diskroom.Survive(s.shut); err != nil {
+			s.log.Errorf("close after the disk was full: %v", err)
 		}
 	}()
 }
@@ -230,7 +232,7 @@ func (s *Store) Before(at uint64) (last uint64) {
 // Sync makes what has been applied survive a loss of power. It may run beside
 // the other methods.
 func (s *Store) Sync() error {
-	err := s.disk.do(func() error { return s.db.LogData(nil, pebble.Sync) })
+	err := s.disk.Do(func() error { return s.db.LogData(nil, pebble.Sync) })
 	if err != nil {
 		return fmt.Errorf("sync key store: %w", err)
 	}
@@ -240,7 +242,7 @@ func (s *Store) Sync() error {
 // Bytes is how much disk the store takes. It may run beside the other methods.
 func (s *Store) Bytes() (uint64, error) {
 	var size uint64
-	err := s.disk.do(func() error {
+	err := s.disk.Do(func() error {
 		size = s.db.Metrics().DiskSpaceUsage()
 		return nil
 	})
@@ -251,15 +253,15 @@ func (s *Store) Bytes() (uint64, error) {
 }
 
 // Full tells whether the store waits for room on its disk.
-func (s *Store) Full() bool { return s.disk.isFull() }
+func (s *Store) Full() bool { return s.disk.Full() }
 
 // Close closes the store. It waits for no room: on a full disk the store is
 // closed when there is some, unless the process ends before, and is whole in
 // either case.
 func (s *Store) Close() error {
 	s.release()
-	s.disk.set(&s.disk.ending, true)
-	err := s.disk.do(s.shut)
+	s.disk.End()
+	err := s.disk.Do(s.shut)
 	if errors.Is(err, ErrFull) {
 		s.closeLater()
 		return nil
@@ -269,24 +271,3 @@ func (s *Store) Close() error {
 	}
 	return nil
 }
-
-// logger hands the database's messages on, at a level where they do not
-// disturb.
-type logger struct{ log *slog.Logger }
-
-func (l logger) Infof(format string, args ...any) {
-	if l.log != nil {
-		l.log.Debug("key store: " + fmt.Sprintf(format, args...))
-	}
-}
-
-func (l logger) Errorf(format string, args ...any) {
-	if l.log != nil {
-		l.log.Error("key store: " + fmt.Sprintf(format, args...))
-	}
-}
-
-// background tells of what failed beside the calls, and is tried again.
-func (l logger) background(err error) { l.Errorf("in the background: %v", err) }
-
-func (l logger) Fatalf(format string, args ...any) { panic(fatal(fmt.Sprintf(format, args...))) }
