@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/millrace-io/millrace/ingest/batches"
@@ -14,6 +15,7 @@ import (
 	"github.com/millrace-io/millrace/internal/recrawl"
 	projectorbatches "github.com/millrace-io/millrace/projector/batches"
 	querybatches "github.com/millrace-io/millrace/query/batches"
+	"github.com/millrace-io/millrace/query/batches/itemindex"
 	"github.com/millrace-io/millrace/query/live"
 
 	schema "github.com/millrace-io/millrace/schemas/batches"
@@ -31,6 +33,7 @@ type batchSettings struct {
 	S3SecretKey   string        `help:"Secret key of S3." env:"MILLRACE_S3_SECRET_KEY" name:"s3-secret-key"`
 	S3Region      string        `help:"Region of the buckets; without it, the server is asked." env:"MILLRACE_S3_REGION" name:"s3-region"`
 	KeyPattern    string        `help:"Regular expression with the groups job and index, and maybe platform, which finds in the key of an object which batch it holds: for notifications of buckets, of objects whose metadata does not say." env:"MILLRACE_S3_KEY_PATTERN" name:"s3-key-pattern" default:"^(?:(?P<platform>[^/]+)/)?(?P<job>[^/]+)/(?:batch_)?(?P<index>[0-9]+)\\.[^/]*$"`
+	ItemIndex     bool          `help:"Keep an index of items by their content id in the data folder of processes with the role query, about 150 bytes of disk for each outcome. Without it, and with a cluster of ClickHouse, ClickHouse is asked for each item." env:"MILLRACE_ITEM_INDEX" name:"item-index" default:"true" negatable:""`
 	Folder        string        `help:"Folder whose folders are the buckets that objects are read from, in the place of S3." env:"MILLRACE_OBJECTS_FOLDER" name:"objects-folder" type:"path"`
 }
 
@@ -138,8 +141,15 @@ func (n *node) storeBatches() (of share, err error) {
 
 // readBatches tells what became of batches of crawled items.
 func (n *node) readBatches() (of share, err error) {
+	index, err := n.itemIndex()
+	if err != nil {
+		return of, err
+	}
+	if index != nil {
+		of.parts = []part{{"index of items", index.Run}}
+	}
 	reads, err := querybatches.New(querybatches.Deps{
-		Postgres: n.database.pool, ClickHouse: n.reads, Registry: n.registry, Log: n.log,
+		Postgres: n.database.pool, ClickHouse: n.reads, Index: index, Registry: n.registry, Log: n.log,
 	})
 	if err != nil {
 		return of, err
@@ -150,7 +160,17 @@ func (n *node) readBatches() (of share, err error) {
 	if err != nil {
 		return of, err
 	}
-	return share{
-		routes: []func(endpoint.API){reads.Register, again.Register}, views: []live.View{reads.View()},
-	}, nil
+	of.routes, of.views = []func(endpoint.API){reads.Register, again.Register}, []live.View{reads.View()}
+	return of, nil
+}
+
+// itemIndex is the index of items by their content id; nil: there is none. Over shards, whose
+// replicas may be behind each other, nothing could say what it lacks.
+func (n *node) itemIndex() (*itemindex.Index, error) {
+	if !n.batches.ItemIndex || n.topology.Cluster != "" {
+		return nil, nil
+	}
+	return itemindex.New(filepath.Join(n.data, "items"), itemindex.Deps{
+		JetStream: n.js, ClickHouse: n.reads, Registry: n.registry, Log: n.log,
+	})
 }

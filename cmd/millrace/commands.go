@@ -20,7 +20,7 @@ import (
 
 type serveCmd struct {
 	Role      []string          `help:"Roles to run: ingest, projector, query, scheduler." env:"MILLRACE_ROLE" enum:"ingest,projector,query,scheduler" required:""`
-	Data      string            `help:"Folder for the projector's key store." env:"MILLRACE_DATA" default:"./data"`
+	Data      string            `help:"Folder for the projector's key store, and for the index of items of the role query." env:"MILLRACE_DATA" default:"./data"`
 	Groups    uint32            `help:"How many projectors may share the work of a new installation; 0: one. Later, millrace regroup changes it." env:"MILLRACE_SLOT_GROUPS" name:"slot-groups" default:"0" placeholder:"1"`
 	Lease     time.Duration     `help:"How long a silent projector keeps its work before one that stands by takes over." env:"MILLRACE_PROJECTOR_LEASE" name:"projector-lease" default:"10s"`
 	Await     bool              `help:"Wait until \"millrace migrate\" of this release has brought the tables up to date, and do not do so here." env:"MILLRACE_AWAIT_MIGRATION" name:"await-migration"`

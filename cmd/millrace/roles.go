@@ -83,7 +83,7 @@ type node struct {
 type nodeSettings struct {
 	pipeline    pipelineSettings
 	http        httpSettings
-	data        string        // folder of the projector's key store
+	data        string        // folder of the projector's key store and of the index of items
 	lease       time.Duration // of the projector; 0: its default
 	groups      uint32        // slot groups of the stream; 0: as they are
 	awaits      bool          // for tables that "millrace migrate" brings up to date

@@ -20,9 +20,6 @@ import (
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
-// checkpointKey is where the position is in the bucket of checkpoints.
-const checkpointKey = "batches"
-
 // lockKey names the lock of the process that stores.
 const lockKey int64 = 0x6d696c6c_62617463
 
@@ -85,7 +82,7 @@ func (s *Service) session(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open the bucket %s: %w", stream.Checkpoints, err)
 	}
-	lease, err := fold.OpenLog[struct{}](ctx, kv, checkpointKey, s.owner, 0)
+	lease, err := fold.OpenLog[struct{}](ctx, kv, stream.BatchesCheckpoint, s.owner, 0)
 	if err == nil {
 		err = lease.Take(ctx)
 	}

@@ -336,7 +336,7 @@ func (s *site) settled() {
 			var kv jetstream.KeyValue
 			if kv, err = s.js.KeyValue(s.Context(), stream.Checkpoints); err == nil {
 				var entry jetstream.KeyValueEntry
-				if entry, err = kv.Get(s.Context(), checkpointKey); err == nil {
+				if entry, err = kv.Get(s.Context(), stream.BatchesCheckpoint); err == nil {
 					var at struct{ From, To uint64 }
 					err = json.Unmarshal(entry.Value(), &at)
 					if last := st.CachedInfo().State.LastSeq; err == nil && at.From >= last && at.To <= at.From {

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-io/millrace/internal/endpoint"
+	"github.com/millrace-io/millrace/query/batches/itemindex"
 	"github.com/millrace-io/millrace/query/reads"
 )
 
@@ -21,10 +22,11 @@ var files embed.FS
 // timeout bounds a request, and each of its queries.
 const timeout = 10 * time.Second
 
-// Deps are what the handler works with. All of them are needed, and it closes none.
+// Deps are what the handler works with. All of them but Index are needed, and it closes none.
 type Deps struct {
 	Postgres   *pgxpool.Pool
 	ClickHouse driver.Conn
+	Index      *itemindex.Index // nil: items are looked up in ClickHouse
 	Registry   prometheus.Registerer
 	Log        *slog.Logger
 }

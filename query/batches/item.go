@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/query/batches/itemindex"
 	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/schemas/batches"
 )
@@ -101,14 +102,7 @@ const (
 )
 
 func (h *Handler) item(ctx context.Context, r BatchItemRequest) (out BatchItem, err error) {
-	var all []CrawledItem
-	err = h.set.Each(ctx, "item.sql", reads.Params{"id": r.ContentID, "limit": mostOutcomes},
-		func(rows driver.Rows) error {
-			var i CrawledItem
-			err := i.scan(rows)
-			all = append(all, i)
-			return err
-		})
+	all, err := h.crawls(ctx, r.ContentID)
 	if err != nil {
 		return out, err
 	}
@@ -120,6 +114,34 @@ func (h *Handler) item(ctx context.Context, r BatchItemRequest) (out BatchItem, 
 		err = h.content(ctx, &out)
 	}
 	return out, err
+}
+
+// crawls returns the outcomes of items with a content id, those of the newest crawls.
+func (h *Handler) crawls(ctx context.Context, id string) (all []CrawledItem, err error) {
+	if h.Index != nil {
+		if rows, ok := h.Index.Lookup(ctx, id, mostOutcomes); ok {
+			for i := range rows {
+				all = append(all, crawledItem(&rows[i]))
+			}
+			return all, nil
+		}
+	}
+	err = h.set.Each(ctx, "item.sql", reads.Params{"id": id, "limit": mostOutcomes}, func(rows driver.Rows) error {
+		var i CrawledItem
+		err := i.scan(rows)
+		all = append(all, i)
+		return err
+	})
+	return all, err
+}
+
+func crawledItem(r *itemindex.Row) CrawledItem {
+	return CrawledItem{
+		JobID: r.Job, BatchIndex: r.Batch, Position: r.Position, ProjectID: none(r.Project), Platform: r.Platform,
+		TaskType: r.Task, KeywordSource: r.Keyword, PipelineVersion: r.Pipeline, ContentID: r.ContentID,
+		Permalink: r.Permalink, CrawledAt: r.CrawledAt, FetchStatus: r.Status, ErrorCategory: r.Category,
+		ErrorCode: r.Code, FetchError: r.Message, Attempts: r.Version, ReadAt: r.ReadAt, CreatedAt: r.CreatedAt,
+	}
 }
 
 // newBatchItem tells the outcomes that count from those that they replaced, and the newest

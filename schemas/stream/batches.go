@@ -31,6 +31,10 @@ const (
 	BatchesReadSubject = "batches_read"
 )
 
+// BatchesCheckpoint is the key, in the bucket of checkpoints, of how far what was read of
+// batches is stored.
+const BatchesCheckpoint = "batches"
+
 // ensureBatches creates the streams of batches, or brings them up to date.
 func (c Config) ensureBatches(ctx context.Context, js jetstream.JetStream) error {
 	for _, sc := range []jetstream.StreamConfig{c.batches(), c.batchesRead()} {
