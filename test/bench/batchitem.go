@@ -41,6 +41,11 @@ func (b *bench) itemByID(ctx context.Context, m *millrace) error {
 	if err := storeItems(ctx, m.clickhouse, pool, n); err != nil {
 		return err
 	}
+	begin := time.Now()
+	if err := m.indexed(ctx, n); err != nil {
+		return err
+	}
+	indexed := time.Since(begin)
 	times := min(max(n/100, 100), 2000)
 	b.say("asking for %d of them", times)
 	var own, peer load
@@ -61,6 +66,10 @@ func (b *bench) itemByID(ctx context.Context, m *millrace) error {
 		own.latency = append(own.latency, asked.Sub(begin))
 		peer.latency = append(peer.latency, time.Since(asked))
 	}
+	byIndex, err := m.gauge(ctx, `millrace_batches_index_lookups_total{answered="index"}`)
+	if err != nil {
+		return err
+	}
 	slices.Sort(own.latency)
 	slices.Sort(peer.latency)
 	const s, by = "batches", "SQL in Postgres, by primary key"
@@ -68,8 +77,32 @@ func (b *bench) itemByID(ctx context.Context, m *millrace) error {
 	b.add(
 		line{s, "GET /batch-items/…, among " + among + ": median", "ms", less, own.at(.5), by, peer.at(.5)},
 		line{s, "GET /batch-items/…, among " + among + ": 99th percentile", "ms", less, own.at(.99), by, peer.at(.99)},
+		line{s, "of these answers, given by the index", "answers", more, byIndex, "asked for", float64(times)},
+		line{s, "until the index has " + among, "s", less, indexed.Seconds(), "", 0},
 	)
 	return nil
+}
+
+// indexed waits until the index of items has as many outcomes at least.
+func (m *millrace) indexed(ctx context.Context, n int) error {
+	for {
+		used, err := m.gauge(ctx, "millrace_batches_index_in_use")
+		if err != nil {
+			return err
+		}
+		has, err := m.gauge(ctx, "millrace_batches_index_outcomes")
+		if err != nil {
+			return err
+		}
+		if used == 1 && has >= float64(n) {
+			return nil
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the index of items: %w", ctx.Err())
+		}
+	}
 }
 
 // itemID is the id of a stored item. The statements compute the same.
