@@ -22,7 +22,7 @@ import (
 // take reads one message, and hands on what is to be published of it; where nothing is, what is
 // to be removed. After an error it is to be taken again.
 func (r *Readers) take(ctx context.Context, st jetstream.Stream, e entry, on *stages) error {
-	m, err := fetch(ctx, st, e)
+	m, err := fetch(ctx, r.js, st, e)
 	if m == nil || err != nil {
 		return err
 	}
@@ -45,11 +45,11 @@ func (r *Readers) take(ctx context.Context, st jetstream.Stream, e entry, on *st
 }
 
 // fetch returns a message, or nil if it was removed.
-func fetch(ctx context.Context, st jetstream.Stream, e entry) (*message, error) {
+func fetch(ctx context.Context, js jetstream.JetStream, st jetstream.Stream, e entry) (*message, error) {
 	if e.message != nil {
 		return e.message, nil
 	}
-	m, err := st.GetMsg(ctx, e.seq)
+	m, err := stream.Get(ctx, js, st, e.seq)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, nil
 	}

@@ -81,7 +81,7 @@ func (s *Service) find(ctx context.Context, st jetstream.Stream, id string) (fou
 	defer cancel()
 	var m *jetstream.RawStreamMsg
 	if k.stream == "" {
-		m, err = st.GetMsg(ctx, k.seq)
+		m, err = stream.Get(ctx, s.js, st, k.seq)
 	} else {
 		m, err = st.GetLastMsgForSubject(ctx, stream.DeadLetterSubject(k.stream, k.seq))
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nuid"
 
 	"github.com/millrace-io/millrace/internal/retry"
+	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // ErrShorter means that the stream has lost messages that were read. The messages
@@ -116,7 +117,7 @@ func (s *reader) verify(ctx context.Context, last uint64, at int64) error {
 	if at == 0 {
 		return nil
 	}
-	m, err := str.GetMsg(ctx, last)
+	m, err := stream.Get(ctx, s.js, str, last)
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
 		return nil

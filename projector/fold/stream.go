@@ -10,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // StreamConfig shapes a Stream. The zero value of a field stands for its default.
@@ -90,7 +92,7 @@ func (s *Stream) Received(ctx context.Context, seq uint64) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	m, err := st.GetMsg(ctx, seq)
+	m, err := stream.Get(ctx, s.js, st, seq)
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
 		return time.Time{}, nil

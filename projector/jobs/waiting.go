@@ -48,7 +48,7 @@ func (s *Service) applyAgain(ctx context.Context, due []jobs.WaitingEvent) error
 	var all []message
 	var gone []uuid.UUID
 	for _, e := range due {
-		m, err := st.GetMsg(ctx, uint64(e.Seq))
+		m, err := stream.Get(ctx, s.js, st, uint64(e.Seq))
 		if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
 			return fmt.Errorf("read message %d of %s: %w", e.Seq, stream.Sources, err)
 		}

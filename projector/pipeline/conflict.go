@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-io/millrace/internal/deadletter"
-	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -92,8 +91,7 @@ func (v *view) letterOf(ctx context.Context, c *conflict) (deadletter.Letter, er
 	return letter, nil
 }
 
-// message reads a message of the stream, and tells when the stream no longer has
-// it. That a server has not got it is not enough: its copy may lag behind.
+// message reads a message of the stream, and tells when the stream no longer has it.
 func (v *view) message(ctx context.Context, seq uint64) (m *jetstream.RawStreamMsg, gone bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
@@ -101,14 +99,8 @@ func (v *view) message(ctx context.Context, seq uint64) (m *jetstream.RawStreamM
 	if err != nil {
 		return nil, false, err
 	}
-	if m, err = s.GetMsg(ctx, seq); !errors.Is(err, jetstream.ErrMsgNotFound) {
-		return m, false, err
-	}
-	last, absent := fold.Present(ctx, s, seq)
-	if absent != nil {
-		return nil, false, absent
-	}
-	return nil, last != seq, err
+	m, err = stream.Get(ctx, v.p.js, s, seq)
+	return m, errors.Is(err, jetstream.ErrMsgNotFound), err
 }
 
 // reportConflicts warns of conflicts, of many by the first alone.

@@ -332,7 +332,7 @@ func onStream(ctx context.Context, js jetstream.JetStream, seq uint64) (bool, er
 	defer cancel()
 	st, err := js.Stream(ctx, stream.Work)
 	if err == nil {
-		_, err = st.GetMsg(ctx, seq)
+		_, err = stream.Get(ctx, js, st, seq)
 	}
 	if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
 		return false, fmt.Errorf("look for message %d of %s: %w", seq, stream.Work, err)
