@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -145,5 +146,35 @@ func TestNATSDamaged(t *testing.T) {
 	got, _, err := read(ctx, NewNATS(js, 1), object("k"), Stall/10)
 	if err == nil || got != nil || !strings.Contains(err.Error(), "sent nothing") {
 		t.Errorf("without chunks: %q, %v", got, err)
+	}
+}
+
+// TestLaggingCopy: what was stored is found at once, though a copy of the bucket lacks it. The copy is a mirror from
+// which the object was deleted: it answers direct requests as the copies in a cluster do.
+func TestLaggingCopy(t *testing.T) {
+	js := natstest.Start(t, stream.Config{}).JetStream()
+	storage, ctx := NewNATS(js, 1), t.Context()
+	if _, err := js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: "crawls"}); err != nil {
+		t.Fatal(err)
+	}
+	copied, err := js.CreateStream(ctx, jetstream.StreamConfig{
+		Name: "COPY", AllowDirect: true, MirrorDirect: true, Mirror: &jetstream.StreamSource{Name: "OBJ_crawls"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := storage.Put(ctx, object("a"), strings.NewReader("[1]")); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); copied.DeleteMsg(ctx, 2) != nil; { // it is not there yet
+		if time.Now().After(end) {
+			t.Fatal("the copy does not follow")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	for range 50 {
+		if got, err := Read(ctx, storage, object("a")); err != nil || string(got) != "[1]" {
+			t.Fatalf("read %q, %v", got, err)
+		}
 	}
 }

@@ -84,6 +84,14 @@ func (n *NATS) open(ctx context.Context, u *upload) (err error) {
 	if u.bucket, err = n.js.Stream(ctx, "OBJ_"+u.object.Bucket); err != nil {
 		return fmt.Errorf("look at the bucket: %w", err)
 	}
+	// In a cluster any copy answers a direct request, also one that lags behind and lacks the object that was
+	// just stored, which would then count as lost. Others are answered by the leader.
+	if cfg := u.bucket.CachedInfo().Config; cfg.AllowDirect {
+		cfg.AllowDirect = false
+		if u.bucket, err = n.js.UpdateStream(ctx, cfg); err != nil {
+			return fmt.Errorf("have the bucket's leader answer: %w", err)
+		}
+	}
 	return nil
 }
 
