@@ -42,16 +42,21 @@ func PullReply(reply string, number uint64) string {
 	return pulledPrefix + reply[len(RepliesPrefix):] + "." + strconv.FormatUint(number, 36)
 }
 
-// Answers of roles to messages of Work arrive on daemonAcks. The stream ackRelay
-// publishes them again where JetStream takes answers, without the subject for a reply:
-// an answer may also ask for more messages, and what it asks for so is for nobody.
+// Answers of roles to messages of Work arrive on the stream WorkAckRelay. Millrace takes them
+// from its consumer, which has the stream's name, and publishes them where JetStream takes
+// answers, without the subject for a reply: an answer may also ask for more messages, and what
+// it asks for so is for nobody. A stream cannot do that by itself: it publishes nothing where
+// JetStream is asked, from nats-server 2.15.3 on.
 const (
-	daemonAcks = "millrace.ack.*.*.*.*.*.*"
-	ackSubject = "$JS.ACK." + Work + ".*.*.*.*.*.*"
-	ackRelay   = "WORK_ACK_RELAY"
-	ackRelayed = "$JS.ACK." + Work + ".{{wildcard(1)}}.{{wildcard(2)}}.{{wildcard(3)}}.{{wildcard(4)}}" +
-		".{{wildcard(5)}}.{{wildcard(6)}}"
+	WorkAckRelay     = "WORK_ACK_RELAY"
+	daemonAcksPrefix = "millrace.ack."
+	daemonAcks       = daemonAcksPrefix + "*.*.*.*.*.*"
+	ackPrefix        = "$JS.ACK." + Work + "."
+	ackSubject       = ackPrefix + "*.*.*.*.*.*"
 )
+
+// RelayedAck returns where an answer is passed on that has arrived on a subject of WorkAckRelay.
+func RelayedAck(subject string) string { return ackPrefix + subject[len(daemonAcksPrefix):] }
 
 // Bounds of one pull. The defaults of the clients of NATS are within them. The
 // server forgets where answers go after two minutes.

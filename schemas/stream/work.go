@@ -73,10 +73,18 @@ func (c WorkConfig) withDefaults() WorkConfig {
 // to call from several processes.
 func EnsureWork(ctx context.Context, js jetstream.JetStream, stages []string, cfg WorkConfig) error {
 	cfg = cfg.withDefaults()
+	// A stream that has passed answers on by itself, as before version 2.15.3 of nats-server, goes on until
+	// there is who takes them.
+	if err := ensureAckConsumer(ctx, js, cfg); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return err
+	}
 	for _, sc := range []jetstream.StreamConfig{cfg.work(), cfg.acks(), cfg.ackRelay(), cfg.shards()} {
 		if _, err := js.CreateOrUpdateStream(ctx, sc); err != nil {
 			return fmt.Errorf("create stream %s: %w", sc.Name, err)
 		}
+	}
+	if err := ensureAckConsumer(ctx, js, cfg); err != nil {
+		return err
 	}
 	for _, stage := range append([]string{Nobody}, stages...) {
 		if err := EnsureConsumer(ctx, js, stage, cfg); err != nil {
@@ -198,21 +206,44 @@ func (c WorkConfig) acks() jetstream.StreamConfig {
 	}
 }
 
-// ackRelay keeps nothing for long: Acks has what it publishes again.
+// ackRelay keeps answers until they are passed on: WorkAcks has them then.
 func (c WorkConfig) ackRelay() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
-		Name:        ackRelay,
+		Name:        WorkAckRelay,
 		Description: "answers of daemons on their way to " + Work,
 		Subjects:    []string{daemonAcks},
-		Retention:   jetstream.LimitsPolicy,
-		Discard:     jetstream.DiscardOld,
-		MaxMsgs:     1000,
+		Retention:   jetstream.InterestPolicy,
+		Discard:     jetstream.DiscardNew, // who waits for the answer to an answer is told
+		MaxMsgs:     100_000,
+		MaxBytes:    64 << 20,
 		MaxMsgSize:  64 << 10,
 		Storage:     jetstream.MemoryStorage,
 		Replicas:    c.Replicas,
 		Duplicates:  100 * time.Millisecond,
-		RePublish:   &jetstream.RePublish{Source: daemonAcks, Destination: ackRelayed},
 	}
+}
+
+// ackWait is how long a process that has died, or stands still, keeps answers from others.
+const ackWait = 2 * time.Second
+
+// ensureAckConsumer makes the consumer of ackRelay, which all processes share. It takes what arrives from now on:
+// answers that a stream has passed on by itself must not come again.
+func ensureAckConsumer(ctx context.Context, js jetstream.JetStream, c WorkConfig) error {
+	_, err := js.CreateOrUpdateConsumer(ctx, WorkAckRelay, jetstream.ConsumerConfig{
+		Durable:       WorkAckRelay,
+		Description:   "shared by all processes of Millrace that pass answers on",
+		DeliverPolicy: jetstream.DeliverNewPolicy,
+		AckPolicy:     jetstream.AckExplicitPolicy,
+		AckWait:       ackWait,
+		MaxDeliver:    -1,
+		MaxAckPending: 10_000,
+		MemoryStorage: true,
+		Replicas:      c.Replicas,
+	})
+	if err != nil {
+		return fmt.Errorf("create the consumer of %s: %w", WorkAckRelay, err)
+	}
+	return nil
 }
 
 func (c WorkConfig) shards() jetstream.StreamConfig {

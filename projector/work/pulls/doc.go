@@ -10,6 +10,12 @@
 // that have to wait do so at the consumer Nobody, which never has a message: there,
 // too, JetStream tells the client that it is alive, and when the request ends.
 //
+// What daemons answer goes to the stream WORK_ACK_RELAY. All processes take it from there
+// and publish it where JetStream takes answers, in the order in which it came but for a
+// process that dies: what that one has taken, another one passes on two seconds later. An
+// answer counts when JetStream has it, which may be after its stream has confirmed it.
+// Answers wait in memory, up to 100,000, while no process runs.
+//
 // # The promise
 //
 //  1. Places. A connection has at most 8 requests at the consumer of a queue, and 1 until

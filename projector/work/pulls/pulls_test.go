@@ -87,7 +87,7 @@ func (s *site) serve(nc *nats.Conn, lease time.Duration) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const own = 5 // subscriptions of a service that has no requests
+	const own = 6 // subscriptions of a service that has no requests
 	before := s.subs()
 	run(t, service.Run)
 	s.awaitSubscriptions(before + own)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -46,6 +47,14 @@ const (
 
 // Run works until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.broke(ctx) })
+	g.Go(func() error { return s.relay(ctx) })
+	return g.Wait()
+}
+
+// broke answers pulls until ctx ends.
+func (s *Service) broke(ctx context.Context) error {
 	b := newBroker(ctx, s)
 	defer b.end()
 	requests, answers := make(chan *nats.Msg, buffered), make(chan *nats.Msg, buffered)

@@ -1,0 +1,61 @@
+package pulls
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/internal/retry"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// relayed is how many answers a process asks for at once. A process that stands still keeps no
+// more of them from others, for as long as its request lasts and an answer may take.
+const relayed = 256
+
+var relayBackoff = retry.Backoff{First: 100 * time.Millisecond, Most: 5 * time.Second}
+
+// relay passes on what daemons answer to messages of Work, until ctx ends.
+func (s *Service) relay(ctx context.Context) error {
+	for ctx.Err() == nil {
+		_ = relayBackoff.Do(ctx, func() error {
+			began := time.Now()
+			err := s.passOn(ctx)
+			if time.Since(began) > relayBackoff.Most {
+				return nil // it has worked: the next wait is the shortest
+			}
+			return err
+		}, func(err error, wait time.Duration) {
+			s.log.Warn("answers of workers are not passed on, trying again", "error", err, "retry_in", wait)
+		})
+	}
+	return nil
+}
+
+// passOn passes answers on until one cannot be read.
+func (s *Service) passOn(ctx context.Context) error {
+	c, err := s.js.Consumer(ctx, stream.WorkAckRelay, stream.WorkAckRelay)
+	if err != nil {
+		return err
+	}
+	it, err := c.Messages(jetstream.PullMaxMessages(relayed), jetstream.PullExpiry(2*time.Second),
+		jetstream.PullHeartbeat(time.Second))
+	if err != nil {
+		return err
+	}
+	defer it.Stop()
+	for {
+		m, err := it.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return err
+		}
+		// The connection keeps the order of the two: what is off the stream was passed on before.
+		err = errors.Join(s.nc.PublishMsg(&nats.Msg{Subject: stream.RelayedAck(m.Subject()), Data: m.Data()}), m.Ack())
+		if err != nil {
+			return err
+		}
+	}
+}
