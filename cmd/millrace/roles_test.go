@@ -69,7 +69,7 @@ func vanishing(t *testing.T) string {
 		}
 		t.Cleanup(func() { conn.Close() })
 		ln.Close() // nobody can come back to it
-		_, _ = conn.Write([]byte(`INFO {"server_id":"gone","version":"2.15.2","max_payload":1048576,"headers":true}` +
+		_, _ = conn.Write([]byte(`INFO {"server_id":"gone","version":"2.15.3","max_payload":1048576,"headers":true}` +
 			"\r\n"))
 		in := bufio.NewScanner(conn)
 		for in.Scan() && in.Text() != "PING" {
