@@ -14,6 +14,7 @@ import (
 	"github.com/millrace-io/millrace/internal/reclassify"
 	"github.com/millrace-io/millrace/internal/recrawl"
 	projectorbatches "github.com/millrace-io/millrace/projector/batches"
+	"github.com/millrace-io/millrace/projector/enrichment"
 	querybatches "github.com/millrace-io/millrace/query/batches"
 	"github.com/millrace-io/millrace/query/batches/itemindex"
 	"github.com/millrace-io/millrace/query/live"
@@ -34,6 +35,8 @@ type batchSettings struct {
 	S3Region      string        `help:"Region of the buckets; without it, the server is asked." env:"MILLRACE_S3_REGION" name:"s3-region"`
 	KeyPattern    string        `help:"Regular expression with the groups job and index, and maybe platform, which finds in the key of an object which batch it holds: for notifications of buckets, of objects whose metadata does not say." env:"MILLRACE_S3_KEY_PATTERN" name:"s3-key-pattern" default:"^(?:(?P<platform>[^/]+)/)?(?P<job>[^/]+)/(?:batch_)?(?P<index>[0-9]+)\\.[^/]*$"`
 	ItemIndex     bool          `help:"Keep an index of items by their content id in the data folder of processes with the role query, about 150 bytes of disk for each outcome. Without it, and with a cluster of ClickHouse, ClickHouse is asked for each item." env:"MILLRACE_ITEM_INDEX" name:"item-index" default:"true" negatable:""`
+	Enrichment    string        `help:"Whether items are enriched after their outcomes are stored: off; formulas: engagement and impact; analyser: also what an analyser answers on NATS." env:"MILLRACE_ENRICHMENT" name:"enrichment" enum:"off,formulas,analyser" default:"off"`
+	Analyser      time.Duration `help:"How long an analyser may take for a request." env:"MILLRACE_ANALYSER_TIMEOUT" name:"analyser-timeout" default:"10s"`
 	Folder        string        `help:"Folder whose folders are the buckets that objects are read from, in the place of S3." env:"MILLRACE_OBJECTS_FOLDER" name:"objects-folder" type:"path"`
 }
 
@@ -137,6 +140,22 @@ func (n *node) storeBatches() (of share, err error) {
 		return of, err
 	}
 	return share{parts: []part{{"outcomes", service.Run}}, gauges: service.Gauges()}, nil
+}
+
+// enrichItems finds out more about items, if a setting says so.
+func (n *node) enrichItems() (of share, err error) {
+	if n.batches.Enrichment == "off" || n.batches.Enrichment == "" {
+		return of, nil
+	}
+	service, err := enrichment.New(enrichment.Config{
+		Analyse: n.batches.Enrichment == "analyser", Timeout: n.batches.Analyser,
+	}, enrichment.Deps{
+		NATS: n.nats, ClickHouse: n.clickhouse, Postgres: n.database.pool, Registry: n.registry, Log: n.log,
+	})
+	if err != nil {
+		return of, err
+	}
+	return share{parts: []part{{"enrichment", service.Run}}, gauges: service.Gauges()}, nil
 }
 
 // readBatches tells what became of batches of crawled items.

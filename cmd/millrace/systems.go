@@ -29,6 +29,7 @@ var systems = []system{
 		name: "batches", postgres: true, ingest: (*node).takeBatches, projector: (*node).storeBatches,
 		query: (*node).readBatches,
 	},
+	{name: "enrichment", postgres: true, projector: (*node).enrichItems},
 	{name: "readers", postgres: true, ingest: (*node).limitReaders},
 	{name: "demo", ingest: (*node).runDemo},
 }

@@ -17,6 +17,7 @@ var shards = map[string]string{
 	"events":        "cityHash64(article_hash)",
 	"item_outcomes": "cityHash64(job_id, batch_index)",
 	"item_errors":   "cityHash64(job_id, batch_index)",
+	"item_analyses": "cityHash64(job_id, batch_index)",
 }
 
 // render rewrites the migrations for a topology. On a single server they are run

@@ -14,6 +14,7 @@ const (
 	RoleWorker   = "worker"   // takes items of work queues and answers
 	RoleReader   = "reader"   // reads streams and what is announced
 	RoleOperator = "operator" // looks after dead letters, queues and streams
+	RoleAnalyser = "analyser" // answers what it finds out about items
 	// RoleLocal is a producer and a worker, and no more: who connects on loopback
 	// without a login.
 	RoleLocal = "local"
@@ -33,6 +34,8 @@ type Role struct {
 	Requests []string
 	// Follows are the subjects that they may subscribe to.
 	Follows []string
+	// Answers are the subjects on which they answer Millrace's requests, and nobody else's.
+	Answers []string
 }
 
 // Roles returns all roles but RoleMillrace, which may do everything.
@@ -63,6 +66,7 @@ func Roles() []Role {
 				[]string{Processes}),
 			Follows: []string{FunnelDeltas},
 		},
+		{Name: RoleAnalyser, Requests: with(), Answers: []string{Analyse}},
 		{Name: RoleLocal, Requests: with(producer, worker)},
 	}
 }
@@ -134,10 +138,10 @@ func AccountsConfig(logins map[string][]string, connections int) string {
 		b.WriteString("    jetstream: enabled\n")
 		list(&b, "exports", append(exports(),
 			fmt.Sprintf("{service: %q, response_type: stream, accounts: [%s]}", nextSubject, accountRelay)))
-		list(&b, "imports", []string{
+		list(&b, "imports", append([]string{
 			fmt.Sprintf("{service: {account: %s, subject: %q}, to: %q}", accountRelay, "pull.*", relayed),
 			fmt.Sprintf("{stream: {account: %q, subject: %q}}", accountSystem, Disconnects),
-		})
+		}, answered(logins)...))
 		fmt.Fprintf(&b, "    mappings: {%q: %q}\n", pulledPrefix+"*.*.*", RepliesPrefix+"$1.$2")
 	})
 	fmt.Fprintf(&b, "  %s {\n", accountRelay)
@@ -164,6 +168,18 @@ func AccountsConfig(logins map[string][]string, connections int) string {
 // inboxes is where clients subscribe for answers.
 const inboxes = "_INBOX.>"
 
+// answered are the imports of Millrace's account: what roles with logins answer.
+func answered(logins map[string][]string) (imports []string) {
+	for _, r := range Roles() {
+		for _, s := range r.Answers {
+			if len(logins[r.Name]) > 0 {
+				imports = append(imports, fmt.Sprintf("{service: {account: %s, subject: %q}}", Account(r.Name), s))
+			}
+		}
+	}
+	return imports
+}
+
 func (r Role) config(b *strings.Builder) {
 	var imports []string
 	from := Account(RoleMillrace)
@@ -179,9 +195,19 @@ func (r Role) config(b *strings.Builder) {
 		imports = append(imports, fmt.Sprintf("{stream: {account: %s, subject: %q}}", from, s))
 	}
 	list(b, "imports", imports)
+	if len(r.Answers) > 0 {
+		var exports []string
+		for _, s := range r.Answers {
+			exports = append(exports, fmt.Sprintf("{service: %q, accounts: [%s]}", s, from))
+		}
+		list(b, "exports", exports)
+	}
 	b.WriteString("    default_permissions {\n")
 	list(b, "  publish", quoted(r.Requests))
-	list(b, "  subscribe", quoted(append([]string{inboxes}, r.Follows...)))
+	list(b, "  subscribe", quoted(slices.Concat([]string{inboxes}, r.Follows, r.Answers)))
+	if len(r.Answers) > 0 {
+		b.WriteString("      allow_responses: true\n")
+	}
 	b.WriteString("    }\n")
 }
 

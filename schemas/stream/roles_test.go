@@ -21,7 +21,7 @@ func TestDeployedRoles(t *testing.T) {
 		t.Fatal(err)
 	}
 	logins := map[string][]string{}
-	for _, role := range []string{RoleMillrace, RoleProducer, RoleSources, RoleWorker, RoleReader, RoleOperator} {
+	for _, role := range []string{RoleMillrace, RoleProducer, RoleSources, RoleWorker, RoleReader, RoleOperator, RoleAnalyser} {
 		logins[role] = []string{"{user: " + role + ", password: $NATS_" + strings.ToUpper(role) + "_PASSWORD}"}
 	}
 	head, present, found := strings.Cut(string(text), mark)

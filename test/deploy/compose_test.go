@@ -24,7 +24,7 @@ func loadCompose(t *testing.T) *types.Project {
 		// Digits and an exponent, which is how hex may look.
 		"NATS_ROUTE_PASSWORD=123456", "NATS_MILLRACE_PASSWORD=1e9", "NATS_PRODUCER_PASSWORD=2e9", "NATS_SOURCES_PASSWORD=6e9",
 		"NATS_WORKER_PASSWORD=3k",
-		"NATS_READER_PASSWORD=4m", "NATS_OPERATOR_PASSWORD=5",
+		"NATS_READER_PASSWORD=4m", "NATS_OPERATOR_PASSWORD=5", "NATS_ANALYSER_PASSWORD=7",
 	}))
 	if err != nil {
 		t.Fatal(err)

@@ -92,7 +92,7 @@ func embeddedSite(t *testing.T) site {
 	s := site{url: srv.ClientURL(), logins: map[string]nats.Option{}}
 	for _, role := range []string{
 		stream.RoleMillrace, stream.RoleProducer, stream.RoleSources, stream.RoleWorker, stream.RoleReader,
-		stream.RoleOperator,
+		stream.RoleOperator, stream.RoleAnalyser,
 	} {
 		if s.logins[role], err = srv.Login(role); err != nil {
 			t.Fatal(err)
@@ -177,7 +177,7 @@ var publishing = []struct{ subject, roles string }{
 	{"$JS.API.STREAM.UPDATE.DLQ", "operator"},
 	{"$JS.API.STREAM.CREATE.mine", ""},
 	{"$JS.API.STREAM.LIST", "operator"},
-	{"$JS.API.INFO", "producer sources worker reader operator local"},
+	{"$JS.API.INFO", "producer sources worker reader operator analyser local"},
 	{"$JS.API.CONSUMER.CREATE.EVENTS.mine", "operator"},
 	{"$JS.API.CONSUMER.CREATE.WORK.mine", "operator"},
 	{"$JS.API.CONSUMER.DURABLE.CREATE.WORK.mine", "operator"},
@@ -195,6 +195,7 @@ var publishing = []struct{ subject, roles string }{
 	{"$KV.millrace_checkpoints.layout", ""},
 	{"$KV.millrace_backfill.crawler", ""},
 	{"millrace.funnel.deltas", ""},
+	{"analyse.items", ""},
 	{"dlq.EVENTS.1", ""},
 	{"work.q", ""},
 	{"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.WORK.q", ""},
@@ -207,6 +208,7 @@ var publishing = []struct{ subject, roles string }{
 // subscribe to it and to all around it.
 var following = []struct{ subject, roles string }{
 	{"millrace.funnel.deltas", "reader operator"},
+	{"analyse.items", "analyser"},
 	{"millrace.work.moves", ""},
 	{"millrace.known", ""},
 	{"millrace.processes", ""},
@@ -226,7 +228,7 @@ var following = []struct{ subject, roles string }{
 // on one of deploy/nats.conf.
 func TestRoles(t *testing.T) {
 	named := []string{
-		stream.RoleProducer, stream.RoleSources, stream.RoleWorker, stream.RoleReader, stream.RoleOperator,
+		stream.RoleProducer, stream.RoleSources, stream.RoleWorker, stream.RoleReader, stream.RoleOperator, stream.RoleAnalyser,
 	}
 	for _, c := range []struct {
 		name  string

@@ -73,7 +73,7 @@ func (c Config) logins() (map[string][]string, error) {
 		return nil, fmt.Errorf("make the folder of its streams: %w", err)
 	}
 	roles := []string{
-		stream.RoleProducer, stream.RoleSources, stream.RoleWorker, stream.RoleReader, stream.RoleOperator,
+		stream.RoleProducer, stream.RoleSources, stream.RoleWorker, stream.RoleReader, stream.RoleOperator, stream.RoleAnalyser,
 	}
 	logins := map[string][]string{}
 	if c.User == "" {

@@ -259,7 +259,7 @@ func TestKeys(t *testing.T) {
 		s, stop := run(t, Config{Listen: "127.0.0.1:0", StoreDir: dir})
 		for _, role := range []string{
 			stream.RoleMillrace, stream.RoleProducer, stream.RoleSources, stream.RoleWorker, stream.RoleReader,
-			stream.RoleOperator,
+			stream.RoleOperator, stream.RoleAnalyser,
 		} {
 			info, err := os.Stat(KeyFile(dir, role))
 			if err != nil || info.Mode().Perm() != 0o600 {

@@ -1,0 +1,177 @@
+package enrichment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-io/millrace/internal/dbpool"
+	"github.com/millrace-io/millrace/internal/leader"
+	"github.com/millrace-io/millrace/internal/retry"
+	"github.com/millrace-io/millrace/schemas/checkpoint"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// DefaultTimeout is how long an analyser may take for a request.
+const DefaultTimeout = 10 * time.Second
+
+// Config says how items are enriched.
+type Config struct {
+	// Analyse has an analyser asked, beside the formulas.
+	Analyse bool
+	// Timeout is how long an analyser may take for a request; default DefaultTimeout.
+	Timeout time.Duration
+}
+
+// Deps are what the service needs. The connections are the caller's.
+type Deps struct {
+	NATS       *nats.Conn
+	ClickHouse *clickhouse.Options
+	Postgres   *pgxpool.Pool // has the lock of who enriches
+	Registry   prometheus.Registerer
+	Log        *slog.Logger
+}
+
+// lockKey names the lock of the process that enriches.
+const lockKey int64 = 0x6d696c6c_656e7263
+
+// Service enriches items. Any number of processes may run one; one of them works at a time.
+type Service struct {
+	cfg      Config
+	deps     Deps
+	js       jetstream.JetStream
+	lead     *leader.Candidate
+	analyser *analyser
+	metrics  *metrics
+	log      *slog.Logger
+}
+
+// New returns the service and starts nothing.
+func New(cfg Config, deps Deps) (*Service, error) {
+	if deps.NATS == nil || deps.ClickHouse == nil || deps.Postgres == nil || deps.Registry == nil || deps.Log == nil {
+		return nil, errors.New("enrichment: NATS, ClickHouse, Postgres, a registry and a logger are needed")
+	}
+	if cfg.Timeout < 0 {
+		return nil, fmt.Errorf("enrichment: invalid timeout %s: want a time above 0", cfg.Timeout)
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = DefaultTimeout
+	}
+	s := &Service{cfg: cfg, deps: deps, log: deps.Log.With("component", "enrichment")}
+	var err error
+	if s.js, err = jetstream.New(deps.NATS); err != nil {
+		return nil, err
+	}
+	if s.lead, err = leader.New(leader.Config{Name: "enrichment", Key: lockKey}, deps.Postgres, s.log); err != nil {
+		return nil, err
+	}
+	if s.metrics, err = newMetrics(deps.Registry); err != nil {
+		return nil, err
+	}
+	s.analyser = newAnalyser(deps.NATS, cfg.Timeout, s.metrics, s.log)
+	return s, nil
+}
+
+var backoff = retry.Backoff{First: 100 * time.Millisecond, Most: 5 * time.Second}
+
+// Run enriches until ctx ends. It outlives servers that are away.
+func (s *Service) Run(ctx context.Context) error {
+	return s.lead.Run(ctx, func(ctx context.Context, _ leader.Term) error {
+		_ = backoff.Do(ctx, func() error { return s.session(ctx) }, func(err error, wait time.Duration) {
+			s.log.Warn("items are not enriched, trying again", "error", err, "retry_in", wait)
+		})
+		return nil
+	})
+}
+
+// asked is 1 when an analyser is asked, which rows say.
+func (s *Service) asked() uint8 {
+	if s.cfg.Analyse {
+		return 1
+	}
+	return 0
+}
+
+// idle is how long to wait until it is asked again what is stored.
+const idle = 500 * time.Millisecond
+
+// session enriches for as long as nothing fails.
+func (s *Service) session(ctx context.Context) error {
+	opts, cut := dbpool.Cuttable(s.deps.ClickHouse)
+	conn, err := clickhouse.Open(opts)
+	if err != nil {
+		return fmt.Errorf("open clickhouse: %w", err)
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, cut)()
+	t := tables{conn}
+	at, err := t.position(ctx, s.asked())
+	if err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		stored, err := s.stored(ctx)
+		if err != nil {
+			return err
+		}
+		if stored > at {
+			if at, err = s.step(ctx, t, at, stored); err != nil {
+				return err
+			}
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(idle):
+		}
+	}
+	return nil
+}
+
+// stored is the sequence up to which all outcomes are stored.
+func (s *Service) stored(ctx context.Context) (uint64, error) {
+	kv, err := s.js.KeyValue(ctx, stream.Checkpoints)
+	if err != nil {
+		return 0, fmt.Errorf("open the bucket %s: %w", stream.Checkpoints, err)
+	}
+	entry, err := kv.Get(ctx, stream.BatchesCheckpoint)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read the position of the projector: %w", err)
+	}
+	r, err := checkpoint.Parse[struct{}](entry.Value())
+	return r.From, err
+}
+
+// step enriches what comes next behind a position, and returns the position behind that.
+func (s *Service) step(ctx context.Context, t tables, at, stored uint64) (uint64, error) {
+	end, err := t.end(ctx, at, stored)
+	if err != nil {
+		return at, err
+	}
+	items, err := t.read(ctx, at, end)
+	if err != nil || len(items) == 0 {
+		return end, err
+	}
+	found := make([]analysis, len(items))
+	if s.cfg.Analyse {
+		if found, err = s.analyser.analyseAll(ctx, items); err != nil {
+			return at, err
+		}
+	}
+	if err := t.write(ctx, items, found, s.asked()); err != nil {
+		return at, err
+	}
+	s.metrics.stored(found)
+	return end, nil
+}
