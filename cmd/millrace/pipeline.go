@@ -41,6 +41,7 @@ func (n *node) foldEvents() (of share, err error) {
 		StreamLost:  func() string { return n.integrity.Lost(stream.Events).String() },
 		StreamSkips: func() { n.integrity.Suspect(stream.Events) },
 		Tracer:      n.tracer,
+		Slow:        n.slow,
 	}, n.nats, n.clickhouse, n.registry, n.log)
 	if err != nil {
 		return of, err

@@ -2,19 +2,44 @@ package dbpool
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// ClickHouse watches a pool and registers its gauges. The pool itself does not
-// tell how many calls wait, so calls have to go through what is returned.
-func ClickHouse(conn driver.Conn, reg prometheus.Registerer, pool string, slow *Slow) (driver.Conn, error) {
-	w := &watched{Conn: conn, pool: pool, slow: slow}
-	return w, Register(reg, pool, w.stats)
+// Open makes a pool whose slow statements are told of. It does not need the server to be there yet.
+func Open(o *clickhouse.Options, pool string, slow *Slow) (driver.Conn, error) {
+	return open(o, pool, slow)
+}
+
+func open(o *clickhouse.Options, pool string, slow *Slow) (*watched, error) {
+	conn, err := clickhouse.Open(o)
+	if err != nil {
+		return nil, fmt.Errorf("open clickhouse: %w", err)
+	}
+	return &watched{Conn: conn, pool: pool, slow: slow}, nil
+}
+
+// ClickHouse makes a pool as Open does, whose connections are cut by the function that it returns, and registers its
+// gauges. The pool itself does not tell how many calls wait, so calls have to go through what is returned.
+func ClickHouse(
+	o *clickhouse.Options, reg prometheus.Registerer, pool string, slow *Slow,
+) (_ driver.Conn, cut func(), err error) {
+	o, cut = Cuttable(o)
+	w, err := open(o, pool, slow)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := Register(reg, pool, w.stats); err != nil {
+		return nil, nil, errors.Join(err, w.Close())
+	}
+	return w, cut, nil
 }
 
 // watched counts the calls that have or want a connection.
@@ -36,45 +61,125 @@ func (w *watched) Ping(ctx context.Context) error {
 	return w.Conn.Ping(ctx)
 }
 
-func (w *watched) Exec(ctx context.Context, query string, args ...any) error {
+// begin notes a statement that has or wants a connection. end is to be called when it has neither.
+func (w *watched) begin(ctx context.Context, query string, args []any) *call {
 	w.calls.Add(1)
-	defer w.calls.Add(-1)
-	st := statement{sql: query, args: args, begin: time.Now()}
+	return &call{of: w, ctx: ctx, statement: statement{sql: query, args: args, begin: time.Now()}}
+}
+
+// call is a statement under way.
+type call struct {
+	statement
+	of   *watched
+	ctx  context.Context
+	once sync.Once
+}
+
+// end may be called again, which changes nothing.
+func (c *call) end(err error) {
+	c.once.Do(func() {
+		c.of.calls.Add(-1)
+		c.of.slow.ended(c.ctx, c.of.pool, c.statement, err)
+	})
+}
+
+func (w *watched) Exec(ctx context.Context, query string, args ...any) error {
+	c := w.begin(ctx, query, args)
 	err := w.Conn.Exec(ctx, query, args...)
-	w.slow.ended(ctx, w.pool, st, err)
+	c.end(err)
+	return err
+}
+
+func (w *watched) Select(ctx context.Context, dest any, query string, args ...any) error {
+	c := w.begin(ctx, query, args)
+	err := w.Conn.Select(ctx, dest, query, args...)
+	c.end(err)
 	return err
 }
 
 func (w *watched) Query(ctx context.Context, query string, args ...any) (driver.Rows, error) {
-	w.calls.Add(1)
-	st := statement{sql: query, args: args, begin: time.Now()}
+	c := w.begin(ctx, query, args)
 	rows, err := w.Conn.Query(ctx, query, args...)
 	if err != nil {
-		w.calls.Add(-1)
-		w.slow.ended(ctx, w.pool, st, err)
+		c.end(err)
 		return nil, err
 	}
-	return &watchedRows{Rows: rows, ended: sync.OnceFunc(func() {
-		w.calls.Add(-1)
-		w.slow.ended(ctx, w.pool, st, rows.Err())
-	})}, nil
+	return &watchedRows{rows, c}, nil
 }
 
 // watchedRows have their connection until they are read or closed.
 type watchedRows struct {
 	driver.Rows
-	ended func()
+	call *call
 }
 
 func (r *watchedRows) Next() bool {
 	if r.Rows.Next() {
 		return true
 	}
-	r.ended()
+	r.call.end(r.Err())
 	return false
 }
 
 func (r *watchedRows) Close() error {
-	defer r.ended()
+	defer func() { r.call.end(r.Err()) }()
 	return r.Rows.Close()
+}
+
+func (w *watched) QueryRow(ctx context.Context, query string, args ...any) driver.Row {
+	c := w.begin(ctx, query, args)
+	row := w.Conn.QueryRow(ctx, query, args...)
+	if err := row.Err(); err != nil {
+		c.end(err)
+	}
+	return &watchedRow{row, c}
+}
+
+// watchedRow has its connection until it is scanned.
+type watchedRow struct {
+	driver.Row
+	call *call
+}
+
+func (r *watchedRow) Scan(dest ...any) error {
+	err := r.Row.Scan(dest...)
+	r.call.end(err)
+	return err
+}
+
+func (r *watchedRow) ScanStruct(dest any) error {
+	err := r.Row.ScanStruct(dest)
+	r.call.end(err)
+	return err
+}
+
+func (w *watched) PrepareBatch(
+	ctx context.Context, query string, opts ...driver.PrepareBatchOption,
+) (driver.Batch, error) {
+	c := w.begin(ctx, query, nil)
+	batch, err := w.Conn.PrepareBatch(ctx, query, opts...)
+	if err != nil {
+		c.end(err)
+		return nil, err
+	}
+	return &watchedBatch{batch, c}, nil
+}
+
+// watchedBatch has its connection until it is sent, given up or closed.
+type watchedBatch struct {
+	driver.Batch
+	call *call
+}
+
+func (b *watchedBatch) Send() error { return b.end(b.Batch.Send) }
+
+func (b *watchedBatch) Abort() error { return b.end(b.Batch.Abort) }
+
+func (b *watchedBatch) Close() error { return b.end(b.Batch.Close) }
+
+func (b *watchedBatch) end(do func() error) error {
+	b.call.rows = b.Rows()
+	err := do()
+	b.call.end(err)
+	return err
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
@@ -93,16 +92,12 @@ func TestPostgres(t *testing.T) {
 func TestWaitingIsSeen(t *testing.T) {
 	opts := engine.Database(t)
 	opts.MaxOpenConns, opts.MaxIdleConns, opts.DialTimeout = 1, 1, time.Minute
-	pool, err := clickhouse.Open(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
 	reg := prometheus.NewRegistry()
-	conn, err := dbpool.ClickHouse(pool, reg, "test", nil)
+	conn, _, err := dbpool.ClickHouse(opts, reg, "test", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer conn.Close()
 	want := func(active, idle, waiting float64) { t.Helper(); await(t, reg, active, idle, waiting) }
 	want(0, 0, 0)
 	endless, cancel := context.WithCancel(t.Context())
@@ -112,8 +107,12 @@ func TestWaitingIsSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(1, 0, 0)
-	ended := make(chan error, 3)
+	ended := make(chan error, 4)
 	go func() { ended <- conn.Ping(t.Context()) }()
+	go func() {
+		var one uint8
+		ended <- conn.QueryRow(t.Context(), "SELECT 1").Scan(&one)
+	}()
 	go func() { ended <- conn.Exec(t.Context(), "SELECT 1") }()
 	go func() {
 		rows, err := conn.Query(t.Context(), "SELECT 1")
@@ -124,10 +123,10 @@ func TestWaitingIsSeen(t *testing.T) {
 		}
 		ended <- err
 	}()
-	want(1, 0, 3)
+	want(1, 0, 4)
 	cancel()
 	_ = rows.Close() // an error: it has been cancelled
-	for range 3 {
+	for range 4 {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}

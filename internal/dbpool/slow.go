@@ -41,6 +41,13 @@ type statement struct {
 	args  []any
 	begin time.Time
 	more  int // statements that are sent with it
+	rows  int // that it inserts, where they are sent apart from its text
+}
+
+// Inserted tells of an insert of so many rows, which began then, if it was slow. Inserts that go through a pool of this
+// package tell that themselves.
+func (s *Slow) Inserted(ctx context.Context, pool, sql string, rows int, begin time.Time, err error) {
+	s.ended(ctx, pool, statement{sql: sql, rows: rows, begin: begin}, err)
 }
 
 // ended tells of a statement that has ended, if it was slow.
@@ -54,7 +61,7 @@ func (s *Slow) ended(ctx context.Context, pool string, st statement, err error) 
 	}
 	s.total.WithLabelValues(pool).Inc()
 	s.log.WarnContext(ctx, "slow statement", "pool", pool, "took", took, "statement", textOf(st.sql),
-		"parameters", shapeOf(st.args), "statements_with_it", st.more, "failed", err != nil)
+		"parameters", shapeOf(st.args), "rows", st.rows, "statements_with_it", st.more, "failed", err != nil)
 }
 
 // longestText is how much of a statement is logged, in bytes.

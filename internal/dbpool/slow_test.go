@@ -2,11 +2,13 @@ package dbpool_test
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
@@ -34,15 +36,11 @@ func TestSlow(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pg.Close()
-	opened, err := clickhouse.Open(engine.Database(t))
+	ch, _, err := dbpool.ClickHouse(engine.Database(t), reg, "query", slow)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer opened.Close()
-	ch, err := dbpool.ClickHouse(opened, reg, "query", slow)
-	if err != nil {
-		t.Fatal(err)
-	}
+	defer ch.Close()
 	told := func(what string, want ...string) {
 		t.Helper()
 		text := log.String()
@@ -79,10 +77,57 @@ func TestSlow(t *testing.T) {
 		t.Fatal(err)
 	}
 	told("rows of ClickHouse", `"pool":"query"`, `SELECT {name:String}`, "NamedValue")
+	slowOfClickHouse(t, ch, told)
 	if n := testutil.CollectAndCount(reg, "millrace_slow_statements_total"); n != 2 {
 		t.Errorf("%d pools have slow statements, want 2", n)
 	}
 	if none, err := dbpool.NewSlow(0, reg, logger); none != nil || err != nil {
 		t.Errorf("%v, %v", none, err)
+	}
+}
+
+// slowOfClickHouse tries every call of a pool that sends a statement.
+func slowOfClickHouse(t *testing.T, ch driver.Conn, told func(what string, want ...string)) {
+	const table = "CREATE TABLE slow (n UInt64, s String) ENGINE = MergeTree ORDER BY n"
+	if err := ch.Exec(t.Context(), table); err != nil {
+		t.Fatal(err)
+	}
+	told("a command", "CREATE TABLE slow")
+	batch, err := ch.PrepareBatch(t.Context(), "INSERT INTO slow")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := batch.Append(uint64(4711), "secret"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(batch.Send(), batch.Close()); err != nil {
+		t.Fatal(err)
+	}
+	told("an insert", "INSERT INTO slow", `"rows":3`)
+	var n uint64
+	if err := ch.QueryRow(t.Context(), "SELECT count() FROM slow WHERE s = ?", "secret").Scan(&n); err != nil || n != 3 {
+		t.Fatalf("%d rows, %v", n, err)
+	}
+	told("a row", "SELECT count() FROM slow", "string(6)")
+	var all []struct {
+		N uint64 `ch:"n"`
+	}
+	if err := ch.Select(t.Context(), &all, "SELECT n FROM slow"); err != nil || len(all) != 3 {
+		t.Fatalf("%v, %v", all, err)
+	}
+	told("rows at once", "SELECT n FROM slow")
+	for what, call := range map[string]func() error{
+		"a command":    func() error { return ch.Exec(t.Context(), "no statement") },
+		"a row":        func() error { return ch.QueryRow(t.Context(), "no statement").Scan(&n) },
+		"rows at once": func() error { return ch.Select(t.Context(), &all, "no statement") },
+		"rows":         func() error { _, err := ch.Query(t.Context(), "no statement"); return err },
+		"an insert":    func() error { _, err := ch.PrepareBatch(t.Context(), "INSERT INTO none"); return err },
+	} {
+		if call() == nil {
+			t.Errorf("%s that is wrong succeeds", what)
+		}
+		told(what+" that fails", `"failed":true`)
 	}
 }

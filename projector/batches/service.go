@@ -13,7 +13,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
+	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/leader"
 	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/projector/fold"
@@ -29,6 +31,8 @@ type Deps struct {
 	ClickHouse *clickhouse.Options
 	Postgres   *pgxpool.Pool
 	Registry   prometheus.Registerer
+	Tracer     trace.Tracer // has spans for batches that are traced; nil: nothing is traced
+	Slow       *dbpool.Slow // is told of slow statements of ClickHouse; nil: nobody is
 	Log        *slog.Logger
 }
 
@@ -94,8 +98,11 @@ func (s *Service) session(ctx context.Context) error {
 		return err
 	}
 	defer sink.close()
-	in := fold.NewStream(fold.StreamConfig{Stream: stream.BatchesRead, Consumer: "batches"}, s.deps.NATS, s.js, s.log)
-	f, err := fold.New(fold.Config{MinInterval: minInterval}, fold.Deps{Input: in, Lease: lease, Log: s.log}, sink)
+	in := fold.NewStream(fold.StreamConfig{
+		Stream: stream.BatchesRead, Consumer: "batches", Traces: s.deps.Tracer != nil,
+	}, s.deps.NATS, s.js, s.log)
+	f, err := fold.New(fold.Config{MinInterval: minInterval},
+		fold.Deps{Input: in, Lease: lease, Tracer: s.deps.Tracer, Log: s.log}, sink)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -34,18 +33,20 @@ type sink struct {
 
 func openSink(ctx context.Context, s *Service) (*sink, error) {
 	opts, cut := dbpool.Cuttable(s.deps.ClickHouse)
-	conn, err := clickhouse.Open(opts)
+	conn, err := dbpool.Open(opts, pool, s.deps.Slow)
 	if err != nil {
-		return nil, fmt.Errorf("open clickhouse: %w", err)
+		return nil, err
 	}
 	rows, err := s.deps.Postgres.Acquire(ctx)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("connect to Postgres: %w", err), conn.Close())
 	}
-	return &sink{
-		service: s, conn: conn, rows: rows, outcomes: fold.Writer{Opts: opts}, errors: fold.Writer{Opts: opts}, cut: cut,
-	}, nil
+	writer := fold.Writer{Opts: opts, Slow: s.deps.Slow, Pool: pool}
+	return &sink{service: s, conn: conn, rows: rows, outcomes: writer, errors: writer, cut: cut}, nil
 }
+
+// pool is what logs of slow statements call the connections.
+const pool = "batches"
 
 func (s *sink) close() {
 	s.rows.Release()

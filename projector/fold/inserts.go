@@ -10,12 +10,16 @@ import (
 	"github.com/ClickHouse/ch-go"
 	"github.com/ClickHouse/ch-go/proto"
 	"github.com/ClickHouse/clickhouse-go/v2"
+
+	"github.com/millrace-io/millrace/internal/dbpool"
 )
 
 // Writer inserts native blocks over a connection of its own, which it makes
 // anew after an error. One goroutine at a time may use it.
 type Writer struct {
 	Opts   *clickhouse.Options
+	Slow   *dbpool.Slow // is told of slow inserts; nil: nobody is
+	Pool   string       // what logs of slow inserts call the connection
 	client *ch.Client
 }
 
@@ -39,8 +43,9 @@ func (w *Writer) Insert(ctx context.Context, table, token string, rows int, inpu
 	for key, value := range w.Opts.Settings { // of the DSN, such as insert_quorum
 		settings = append(settings, ch.Setting{Key: key, Value: fmt.Sprint(value)})
 	}
+	text, begin := input.Into(table), time.Now()
 	err := w.client.Do(ctx, ch.Query{
-		Body:  input.Into(table),
+		Body:  text,
 		Input: input,
 		Settings: append(settings,
 			ch.Setting{Key: "insert_deduplication_token", Value: token},
@@ -52,6 +57,7 @@ func (w *Writer) Insert(ctx context.Context, table, token string, rows int, inpu
 			ch.Setting{Key: "optimize_on_insert", Value: "0"}, // no key is in a block twice
 		),
 	})
+	w.Slow.Inserted(ctx, w.Pool, text, rows, begin, err)
 	if err != nil {
 		return errors.Join(fmt.Errorf("insert into %s: %w", table, err), w.Close())
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/lag"
 	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/projector/keystore"
@@ -64,6 +65,8 @@ type Config struct {
 	StreamSkips func()
 	// Tracer has spans for events that are traced; default: nothing is traced.
 	Tracer trace.Tracer
+	// Slow is told of slow statements of ClickHouse; default: nobody is.
+	Slow *dbpool.Slow
 }
 
 // DefaultLease is how long a silent owner keeps its slot group unless Config says otherwise.

@@ -78,7 +78,7 @@ func (p *Projector) foldOnce(ctx context.Context, g slots.Group, lease *assignme
 		return err
 	}
 	defer func() { err = errors.Join(err, s.keys.Close()) }()
-	if s.db, err = store.Open(p.ch, p.log); err != nil {
+	if s.db, err = store.Open(p.ch, p.cfg.Slow, p.log); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.db.Close()) }()

@@ -64,7 +64,7 @@ func must(t testing.TB, err error) {
 
 func open(t *testing.T, opts *clickhouse.Options) *store.Store {
 	t.Helper()
-	s, err := store.Open(opts, embeddedtest.Log(t))
+	s, err := store.Open(opts, nil, embeddedtest.Log(t))
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
 	return s

@@ -38,20 +38,22 @@ type Store struct {
 // packets are lost is waited for without counting as one that fails.
 const askTimeout = fold.InsertTimeout
 
-// Open prepares the connections. It does not need the server to be there yet.
-func Open(opts *clickhouse.Options, log *slog.Logger) (*Store, error) {
+// pool is what logs of slow statements call the connections.
+const pool = "projector"
+
+// Open prepares the connections, whose slow statements slow is told of. It does not need the server to be there yet.
+func Open(opts *clickhouse.Options, slow *dbpool.Slow, log *slog.Logger) (*Store, error) {
 	bounded := *opts
 	if bounded.ReadTimeout == 0 {
 		bounded.ReadTimeout = askTimeout
 	}
 	cuttable, cut := dbpool.Cuttable(&bounded)
-	conn, err := clickhouse.Open(cuttable)
+	conn, err := dbpool.Open(cuttable, pool, slow)
 	if err != nil {
-		return nil, fmt.Errorf("open clickhouse: %w", err)
+		return nil, err
 	}
-	s := &Store{opts: opts, conn: conn, cut: cut, log: log}
-	s.events.Opts, s.funnel.Opts = cuttable, cuttable
-	return s, nil
+	writer := fold.Writer{Opts: cuttable, Slow: slow, Pool: pool}
+	return &Store{opts: opts, conn: conn, cut: cut, events: writer, funnel: writer, log: log}, nil
 }
 
 // Close closes the connections. No call may be under way.
