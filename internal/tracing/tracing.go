@@ -16,6 +16,8 @@ import (
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -28,32 +30,46 @@ const (
 	exporterOTLP  = "otlp"
 	exporterNone  = "none"
 	protocolProto = "http/protobuf"
+	protocolGRPC  = "grpc"
 )
 
-// wanted tells whether the environment asks for an export. Without an endpoint or an
-// exporter it does not, so that nothing connects anywhere by default.
-func wanted() (bool, error) {
+// wanted returns the protocol of the export that the environment asks for. Without an endpoint or an exporter it asks
+// for none, which is "", so that nothing connects anywhere by default.
+func wanted() (protocol string, err error) {
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
-		return false, nil
+		return "", nil
 	}
 	endpoint := os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") + os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT")
 	switch exporter := os.Getenv("OTEL_TRACES_EXPORTER"); exporter {
 	case "":
 		if endpoint == "" {
-			return false, nil
+			return "", nil
 		}
 	case exporterOTLP:
 	case exporterNone:
-		return false, nil
+		return "", nil
 	default:
-		return false, fmt.Errorf("OTEL_TRACES_EXPORTER is %q: it must be %s or %s", exporter, exporterOTLP, exporterNone)
+		return "", fmt.Errorf("OTEL_TRACES_EXPORTER is %q: it must be %s or %s", exporter, exporterOTLP, exporterNone)
 	}
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
-		if protocol := os.Getenv(name); protocol != "" && protocol != protocolProto {
-			return false, fmt.Errorf("%s is %q: only %s is supported", name, protocol, protocolProto)
+		switch protocol := os.Getenv(name); protocol {
+		case "":
+			continue // the next one counts
+		case protocolProto, protocolGRPC:
+			return protocol, nil
+		default:
+			return "", fmt.Errorf("%s is %q: it must be %s or %s", name, protocol, protocolProto, protocolGRPC)
 		}
 	}
-	return true, nil
+	return protocolProto, nil
+}
+
+// newExporter returns what sends spans, by the standard variables. It does not need the receiver to be there.
+func newExporter(ctx context.Context, protocol string) (*otlptrace.Exporter, error) {
+	if protocol == protocolGRPC {
+		return otlptracegrpc.New(ctx)
+	}
+	return otlptracehttp.New(ctx)
 }
 
 // Open returns the tracer that the standard OTEL_* variables of the environment ask for, and
@@ -61,10 +77,11 @@ func wanted() (bool, error) {
 func Open(ctx context.Context, version string, log *slog.Logger) (
 	tracer trace.Tracer, close func(context.Context) error, err error,
 ) {
-	if on, err := wanted(); err != nil || !on {
+	protocol, err := wanted()
+	if err != nil || protocol == "" {
 		return nil, func(context.Context) error { return nil }, err
 	}
-	exporter, err := otlptracehttp.New(ctx)
+	exporter, err := newExporter(ctx, protocol)
 	if err != nil {
 		return nil, nil, fmt.Errorf("export traces by OTLP: %w", err)
 	}
