@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os/exec"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,6 +27,7 @@ type kept struct {
 	log    *slog.Logger
 
 	restarts *prometheus.CounterVec // by engine and reason
+	current  atomic.Pointer[engine]
 }
 
 // keep makes the first run, and starts nothing.
@@ -34,7 +36,17 @@ func keep(name string, log *slog.Logger, restarts *prometheus.CounterVec, begin 
 	if err != nil {
 		return nil, err
 	}
-	return &kept{first, name, begin, log, restarts}, nil
+	k := &kept{engine: first, name: name, again: begin, log: log, restarts: restarts}
+	k.current.Store(&first)
+	return k, nil
+}
+
+// pid is the process of the present run; 0: it has not started.
+func (k *kept) pid() int {
+	if run, ok := (*k.current.Load()).(interface{ PID() int }); ok {
+		return run.PID()
+	}
+	return 0
 }
 
 // Run serves until ctx ends. A first server that does not come up is an error.
@@ -55,6 +67,7 @@ func (k *kept) Run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		k.current.Store(&next)
 		return next.Run(ctx)
 	}, k.ended)
 	return nil

@@ -100,6 +100,7 @@ type nodeSettings struct {
 	profile     profileSettings
 	demo        bool                     // the demonstration runs, too
 	confinement func() map[string]string // of the embedded engines; nil: none is
+	watches     []*watch                 // of the embedded engines
 }
 
 // stores are where the systems on Postgres keep their rows; nil without it.
@@ -231,6 +232,9 @@ func (n *node) run(ctx context.Context, s *stack, r roles) (err error) {
 		}
 		all.checks = append(all.checks, n.database.check())
 	}
+	for _, w := range n.watches {
+		all.add(share{checks: []httpapi.Check{w.check()}, warnings: w.warnings})
+	}
 	hub, err := n.liveHub(all.views)
 	if err != nil {
 		return err
@@ -265,14 +269,9 @@ func (n *node) openShared() (err error) {
 // openClickHouse makes a pool of connections, which is closed after the systems have ended. When they are told to
 // end, what is under way on the pool is cut: it is done again, or nobody waits for it.
 func (n *node) openClickHouse(name string) (driver.Conn, error) {
-	opts, cut := dbpool.Cuttable(n.clickhouse)
-	pool, err := clickhouse.Open(opts)
+	conn, cut, err := dbpool.ClickHouse(n.clickhouse, n.registry, name, n.slow)
 	if err != nil {
-		return nil, fmt.Errorf("open clickhouse: %w", err)
-	}
-	conn, err := dbpool.ClickHouse(pool, n.registry, name, n.slow)
-	if err != nil {
-		return nil, errors.Join(err, pool.Close())
+		return nil, err
 	}
 	n.cuts = append(n.cuts, cut)
 	n.stack.launch("clickhouse for "+name, func(ctx context.Context) error {

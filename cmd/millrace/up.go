@@ -117,10 +117,13 @@ func (c *upCmd) start(p *program, s *stack) error {
 		pipeline: c.Pipeline, http: c.HTTP, data: c.Data, clickhouse: e.clickhouse, topology: c.Shared.topology(),
 		postgres: e.postgres(), work: c.Stream.work(), retention: c.Retention, jobs: c.Jobs, uploads: c.Uploads, webhooks: c.Webhooks,
 		batches: c.Batches, maxAge: c.Stream.MaxAge, profile: c.Profile,
-		demo: !c.NoDemo, confinement: c.confined.texts,
+		demo: !c.NoDemo, confinement: c.confined.texts, watches: e.watches,
 	})
 	if err != nil {
 		return err
+	}
+	for _, w := range e.watches {
+		s.launch("watch of "+w.name, w.Run)
 	}
 	n.registry.MustRegister(e.restarts)
 	if err := n.traces(p.ctx, s); err != nil {
@@ -170,6 +173,7 @@ type servers struct {
 	clickhouse  *clickhouse.Options
 	postgres    func() string // DSN, once it is ready
 	restarts    *prometheus.CounterVec
+	watches     []*watch // of what runs in processes of their own
 }
 
 func (e servers) connect(p *program, c *upCmd) (*nats.Conn, error) {
@@ -210,6 +214,9 @@ func (c *upCmd) startEngines(p *program, s *stack) (servers, error) {
 			if err != nil {
 				return nil, nil, err
 			}
+			e.watches = append(e.watches, &watch{name: "clickhouse", pid: ch.pid, log: p.log, probe: func(ctx context.Context) error {
+				return ping(ctx, e.clickhouse)
+			}})
 			return ch.Run, ch.Ready(), nil
 		}
 	}
@@ -220,6 +227,9 @@ func (c *upCmd) startEngines(p *program, s *stack) (servers, error) {
 				return nil, nil, err
 			}
 			e.postgres = pg.engine.(*postgres.Server).DSN
+			e.watches = append(e.watches, &watch{name: "postgres", pid: pg.pid, log: p.log, probe: func(ctx context.Context) error {
+				return newConnection(ctx, e.postgres())
+			}})
 			return pg.Run, pg.Ready(), nil
 		}
 	}

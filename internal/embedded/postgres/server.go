@@ -28,6 +28,7 @@ type Server struct {
 	log      *slog.Logger
 	identity identity
 	dsn      atomic.Pointer[string]
+	child    atomic.Pointer[child.Child]
 	ready    chan struct{}
 	ran      atomic.Bool
 
@@ -60,6 +61,14 @@ func (s *Server) DSN() string {
 		return *dsn
 	}
 	return ""
+}
+
+// PID is the process id of Postgres' first process, 0 before it has started.
+func (s *Server) PID() int {
+	if c := s.child.Load(); c != nil {
+		return c.PID()
+	}
+	return 0
 }
 
 // Run makes the data folder if need be, serves until ctx ends, and returns when
@@ -127,6 +136,7 @@ func (s *Server) serve(ctx context.Context, password string, rules *confine.Rule
 	if err != nil {
 		return err
 	}
+	s.child.Store(c)
 	result := make(chan error, 1)
 	go func() { result <- c.Run(ctx) }()
 	watched, stop := context.WithCancel(ctx)
