@@ -143,7 +143,7 @@ upgrade: build engines ## Upgrade an installation of the commit FROM (0788331) r
 
 .PHONY: backup
 backup: build engines ## Back up an installation under load, destroy it, restore it elsewhere and recount (ARTICLES=20000, five events each)
-	MILLRACE_BIN=$(CURDIR)/$(BIN) MILLRACE_BACKUP_ARTICLES=$(ARTICLES) go test ./test/e2e -run '^(TestBackup|TestRefold)$$' -count=1 -v -timeout=60m
+	MILLRACE_BIN=$(CURDIR)/$(BIN) MILLRACE_BACKUP_ARTICLES=$(ARTICLES) go test ./test/e2e -run '^(TestBackup|TestBackupOfServers|TestRefold)$$' -count=1 -v -timeout=60m
 
 .PHONY: rot
 rot: ## Damage files of an installation one at a time, N (2000) times, by SEED, and count what goes unnoticed

@@ -19,9 +19,12 @@ import (
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
-var engine embeddedtest.ClickHouse
+var (
+	engine   embeddedtest.ClickHouse
+	pgEngine embeddedtest.Postgres
+)
 
-func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(embeddedtest.Main(m, &pgEngine, &engine)) }
 
 func must(t *testing.T, err error) {
 	t.Helper()
@@ -87,7 +90,7 @@ func TestPositions(t *testing.T) {
 	for i := range 3 {
 		target := set.Folder(filepath.Join(t.TempDir(), fmt.Sprint(i)))
 		targets = append(targets, target)
-		_, err := backup.Save(ctx, in, target, "test")
+		_, err := backup.Save(ctx, in, target, "test", nil)
 		must(t, err)
 	}
 	stop()
@@ -103,7 +106,7 @@ func TestPositions(t *testing.T) {
 func mustFit(t *testing.T, target set.Target, groups uint32) {
 	t.Helper()
 	ctx := t.Context()
-	r, err := backup.Open(ctx, target)
+	r, err := backup.Open(ctx, target, nil)
 	must(t, err)
 	in := backup.Installation{
 		NATS: embeddedtest.Connect(t, embeddedtest.NATS(t)), ClickHouse: engine.Empty(t), Log: embeddedtest.Log(t),

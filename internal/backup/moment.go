@@ -3,7 +3,9 @@ package backup
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"os"
 
 	"golang.org/x/sync/errgroup"
 
@@ -28,9 +30,11 @@ func (s *saver) moment(ctx context.Context, left map[string]bool) (err error) {
 		}
 		if left[stream.WorkAcks] {
 			delete(left, stream.WorkAcks)
-			if err := s.stream(ctx, stream.WorkAcks); err != nil {
+			write, err := s.hold(ctx, stream.WorkAcks)
+			if err != nil {
 				return err
 			}
+			copies.Go(write)
 		}
 		for _, name := range []string{stream.Sources, stream.BatchesRead} {
 			if !left[name] {
@@ -63,4 +67,31 @@ func (s *saver) moment(ctx context.Context, left map[string]bool) (err error) {
 		return err
 	}
 	return s.set.Note(postgres.Store, info)
+}
+
+// hold copies a stream to this machine, and returns what writes the copy into the set: what waits for the copy need not
+// wait for S3.
+func (s *saver) hold(ctx context.Context, name string) (write func() error, err error) {
+	file, err := os.CreateTemp("", "millrace-backup-*")
+	if err != nil {
+		return nil, fmt.Errorf("copy stream %s: %w", name, err)
+	}
+	end := func(err error) error { return errors.Join(err, file.Close(), os.Remove(file.Name())) }
+	c, err := BeginCopy(ctx, s.NATS, name)
+	if err == nil {
+		err = c.WriteTo(ctx, file)
+	}
+	if err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return nil, end(err)
+	}
+	s.info.Streams[name] = c.StreamInfo
+	return func() error {
+		return end(s.set.Write(ctx, streamFile(name), func(to io.Writer) error {
+			_, err := io.Copy(to, file)
+			return err
+		}))
+	}, nil
 }

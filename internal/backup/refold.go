@@ -44,6 +44,9 @@ func Refold(ctx context.Context, in Installation, r *set.Reader) (after uint64, 
 	}
 	db := tables.Open(in.ClickHouse)
 	defer db.Close()
+	if err := s.claimRefold(ctx, db, r.Sum); err != nil {
+		return 0, err
+	}
 	if err := db.Prepare(ctx); err != nil {
 		return 0, err
 	}
@@ -59,7 +62,30 @@ func Refold(ctx context.Context, in Installation, r *set.Reader) (after uint64, 
 			return 0, fmt.Errorf("put the checkpoint %s back: %w", key, err)
 		}
 	}
-	return after, nil
+	if err := db.Release(ctx); err != nil {
+		return 0, err
+	}
+	return after, removeMark(ctx, js)
+}
+
+// claimRefold marks the servers, unless a restore to them has not ended, or ClickHouse has tables of an installation.
+func (s *saver) claimRefold(ctx context.Context, db *tables.Database, sum string) error {
+	before, err := readMark(ctx, s.js)
+	if err != nil {
+		return err
+	}
+	if before != nil && before.Set != "" && !before.Refold {
+		return errors.New("a restore to these servers has not ended: run \"millrace restore\" to its end")
+	}
+	if err := db.Check(ctx); err != nil {
+		return err
+	}
+	checkpoints, err := s.js.Stream(ctx, "KV_"+stream.Checkpoints)
+	if err != nil {
+		return fmt.Errorf("open the bucket %s: %w", stream.Checkpoints, err)
+	}
+	_, err = setMark(ctx, s.js, mark{Set: sum, Refold: true}, checkpoints.CachedInfo().Config.Replicas)
+	return err
 }
 
 // older are the positions of the set, as records that follow the present ones, and the least of them. The stream has

@@ -20,9 +20,12 @@ import (
 	pgschema "github.com/millrace-io/millrace/schemas/postgres"
 )
 
-// Open opens a set to restore it, and returns an error that names what is wrong with it. It has read all of it then.
-func Open(ctx context.Context, target set.Target) (*set.Reader, error) {
-	r, err := set.Open(ctx, target)
+// Open opens a set to restore it, and returns an error that names what is wrong with it, or with its bases, which are
+// looked for in places. It has read all of it then.
+func Open(
+	ctx context.Context, target set.Target, places func(set.Base) ([]set.Target, error),
+) (*set.Reader, error) {
+	r, err := set.Open(ctx, target, places)
 	if err != nil {
 		return nil, err
 	}
@@ -51,43 +54,103 @@ func checkVersions(r *set.Reader, store string, own func() ([]int64, error)) err
 // HasPostgres tells whether a set has tables of Postgres.
 func HasPostgres(r *set.Reader) bool { return r.Has("postgres/item.copy.zst") }
 
-// Restore makes an installation of a set, on servers that have nothing of one. Streams have so many replicas.
+// Restore makes an installation of a set, on servers that have nothing of one. Streams have so many replicas. A restore
+// that was interrupted is begun again by the next one; until one has ended, no process of Millrace works there.
 func Restore(ctx context.Context, in Installation, r *set.Reader, replicas int) error {
-	var nats natsInfo
-	var columns tables.Info
-	var rows postgres.Info
-	hasNATS, err := r.Info(natsStore, &nats)
-	hasColumns, err2 := r.Info(tables.Store, &columns)
-	hasRows, err3 := r.Info(postgres.Store, &rows)
-	if err := errors.Join(err, err2, err3); err != nil {
+	s, err := in.restoration(r)
+	if err != nil {
 		return err
+	}
+	defer s.db.Close()
+	m, filled, err := in.claimNATS(ctx, s.js, r.Sum, &s.nats, func() error { return s.checkOthers(ctx) }, replicas)
+	if err != nil {
+		return err
+	}
+	if !filled {
+		if err := s.fill(ctx, r, replicas); err != nil {
+			return err
+		}
+		m.Filled = true
+		if err := m.put(ctx); err != nil {
+			return err
+		}
+	}
+	if err := s.db.Release(ctx); err != nil {
+		return err
+	}
+	if s.hasRows {
+		if err := postgres.Release(ctx, in.Postgres); err != nil {
+			return err
+		}
+	}
+	return removeMark(ctx, s.js)
+}
+
+// restoration is what a set has, and where it goes.
+type restoration struct {
+	Installation
+	js      jetstream.JetStream
+	db      *tables.Database
+	nats    natsInfo
+	columns tables.Info
+	rows    postgres.Info
+	hasRows bool
+}
+
+// restoration reads what the stores of a set have noted. The caller closes its database.
+func (in Installation) restoration(r *set.Reader) (*restoration, error) {
+	s := &restoration{Installation: in}
+	hasNATS, err := r.Info(natsStore, &s.nats)
+	hasColumns, err2 := r.Info(tables.Store, &s.columns)
+	hasRows, err3 := r.Info(postgres.Store, &s.rows)
+	js, err4 := jetstream.New(in.NATS)
+	if err := errors.Join(err, err2, err3, err4); err != nil {
+		return nil, err
 	}
 	switch {
 	case !hasNATS || !hasColumns:
-		return fmt.Errorf("%w: its manifest has no streams or no tables", set.ErrDamaged)
+		return nil, fmt.Errorf("%w: its manifest has no streams or no tables", set.ErrDamaged)
 	case hasRows && in.Postgres == "":
-		return errors.New("the backup has tables of Postgres: set MILLRACE_POSTGRES_DSN")
+		return nil, errors.New("the backup has tables of Postgres: set MILLRACE_POSTGRES_DSN")
 	}
-	db := tables.Open(in.ClickHouse)
-	defer db.Close()
-	if err := in.prepare(ctx, db, &nats, hasRows); err != nil {
+	s.js, s.hasRows, s.db = js, hasRows, tables.Open(in.ClickHouse)
+	return s, nil
+}
+
+// checkOthers returns an error where ClickHouse or Postgres has something of an installation.
+func (s *restoration) checkOthers(ctx context.Context) error {
+	err := s.db.Check(ctx)
+	if err == nil && s.hasRows {
+		err = postgres.Check(ctx, s.Postgres)
+	}
+	return err
+}
+
+// fill restores everything. The marks stay.
+func (s *restoration) fill(ctx context.Context, r *set.Reader, replicas int) error {
+	if err := s.db.Prepare(ctx); err != nil {
 		return err
 	}
-	if err := in.restoreTables(ctx, db, r, columns); err != nil {
+	if s.hasRows {
+		if err := postgres.Prepare(ctx, s.Postgres); err != nil {
+			return err
+		}
+	}
+	if err := s.restoreTables(ctx, s.db, r, s.columns); err != nil {
 		return err
 	}
-	if hasRows {
-		in.Log.Info("restoring Postgres", "tables", len(rows.Tables))
-		left, err := postgres.Restore(ctx, in.Postgres, rows, func(name string, read func(io.Reader) error) error {
+	if s.hasRows {
+		s.Log.Info("restoring Postgres", "tables", len(s.rows.Tables))
+		left, err := postgres.Restore(ctx, s.Postgres, s.rows, func(name string, read func(io.Reader) error) error {
 			return r.Read(ctx, name, read)
 		})
 		if err != nil {
 			return err
 		}
-		in.leaveOut("Postgres", left...)
+		s.leaveOut("Postgres", left...)
 	}
-	in.Log.Info("restoring NATS", "streams", len(nats.Streams))
-	return in.restoreStreams(ctx, r, &nats, replicas)
+	s.Log.Info("restoring NATS", "streams", len(s.nats.Streams))
+	return s.restoreStreams(ctx, r, &s.nats, replicas)
 }
 
 // restoreTables reads the rows of a set into empty tables.
@@ -117,26 +180,6 @@ func (in Installation) leaveOut(store string, tables ...string) {
 		in.Log.Warn("the backup has a table that is not Millrace's; make it and read its file yourself", "store", store,
 			"table", table)
 	}
-}
-
-// prepare makes empty tables, and returns an error where a server has something of an installation.
-func (in Installation) prepare(ctx context.Context, db *tables.Database, nats *natsInfo, hasRows bool) error {
-	names, err := StreamNames(ctx, in.NATS)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if _, ours := nats.Streams[name]; ours {
-			return fmt.Errorf("NATS has a stream %s: restore to a server without the streams of an installation", name)
-		}
-	}
-	if err := db.Prepare(ctx); err != nil {
-		return err
-	}
-	if hasRows {
-		return postgres.Prepare(ctx, in.Postgres)
-	}
-	return nil
 }
 
 // restoreStreams restores streams and buckets. That of checkpoints is last: without it, nobody folds.

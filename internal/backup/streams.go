@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -60,8 +61,9 @@ func StreamNames(ctx context.Context, nc *nats.Conn) (names []string, err error)
 // are removed meanwhile.
 type StreamCopy struct {
 	StreamInfo
-	name string
-	sub  *nats.Subscription
+	name  string
+	sub   *nats.Subscription
+	early atomic.Int64 // acknowledgements that were sent ahead of their chunks
 }
 
 // BeginCopy begins a snapshot. WriteTo has to follow at once: the server gives up a reader that is silent for 5 s.
@@ -99,16 +101,48 @@ func (c *StreamCopy) WriteTo(ctx context.Context, to io.Writer) error {
 			}
 			return nil
 		}
-		if _, err := to.Write(m.Data); err != nil {
-			return fmt.Errorf("copy stream %s: %w", c.name, err)
-		}
-		if m.Reply == "" { // the last chunk
-			continue
-		}
-		if err := m.Respond(nil); err != nil {
+		if err := c.write(to, m); err != nil {
 			return fmt.Errorf("copy stream %s: %w", c.name, err)
 		}
 	}
+}
+
+// ackEvery is the time between two acknowledgements while one chunk is written. The server gives up a reader that
+// sends none for 5 s, and a part of an object may well take that long to be sent to S3.
+const ackEvery = 2 * time.Second
+
+// write writes a chunk and acknowledges it. While that takes long it acknowledges others ahead: for each, the server
+// sends one more, which waits in memory.
+func (c *StreamCopy) write(to io.Writer, m *nats.Msg) error {
+	if m.Reply == "" { // the last chunk
+		_, err := to.Write(m.Data)
+		return err
+	}
+	written := make(chan struct{})
+	go func() {
+		tick := time.NewTicker(ackEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-written:
+				return
+			case <-tick.C:
+				if m.Respond(nil) == nil {
+					c.early.Add(1)
+				}
+			}
+		}
+	}()
+	_, err := to.Write(m.Data)
+	close(written)
+	if err != nil {
+		return err
+	}
+	if c.early.Load() > 0 {
+		c.early.Add(-1)
+		return nil
+	}
+	return m.Respond(nil)
 }
 
 func (c *StreamCopy) next(ctx context.Context) (*nats.Msg, error) {

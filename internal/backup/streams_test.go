@@ -2,15 +2,61 @@ package backup_test
 
 import (
 	"bytes"
+	"crypto/rand"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/backup"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 )
+
+// slow takes longer for one write than the server waits for an acknowledgement.
+type slow struct {
+	bytes.Buffer
+	slept bool
+}
+
+func (s *slow) Write(p []byte) (int, error) {
+	if !s.slept {
+		s.slept = true
+		time.Sleep(7 * time.Second)
+	}
+	return s.Buffer.Write(p)
+}
+
+// TestSlowTarget: a place that takes long for a part of a stream, as S3 does, gets all of the stream.
+func TestSlowTarget(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	here := embeddedtest.Connect(t, embeddedtest.NATS(t))
+	js, err := jetstream.New(here)
+	must(t, err)
+	_, err = js.CreateStream(ctx, jetstream.StreamConfig{Name: "A", Subjects: []string{"a"}})
+	must(t, err)
+	part := make([]byte, 512<<10)
+	for range 48 { // more than the server sends ahead
+		_, _ = rand.Read(part) // the server compresses
+		_, err := js.Publish(ctx, "a", part)
+		must(t, err)
+	}
+	c, err := backup.BeginCopy(ctx, here, "A")
+	must(t, err)
+	var copied slow
+	must(t, c.WriteTo(ctx, &copied))
+	there := embeddedtest.Connect(t, embeddedtest.NATS(t))
+	must(t, backup.RestoreStream(ctx, there, c.StreamInfo, 1, &copied))
+	other, err := jetstream.New(there)
+	must(t, err)
+	st, err := other.Stream(ctx, "A")
+	must(t, err)
+	if n := st.CachedInfo().State.Msgs; n != 48 {
+		t.Errorf("the copy has %d messages, want 48", n)
+	}
+}
 
 // TestCopy: a stream, a bucket and a consumer are the same on another server: sequences, times, headers and what is
 // gone. A damaged copy is refused.

@@ -79,6 +79,9 @@ func (c Config) withDefaults() Config {
 // date, so that a stream of an earlier release gets the present window. It is
 // idempotent and safe to call from several processes.
 func Ensure(ctx context.Context, js jetstream.JetStream, cfg Config) error {
+	if err := CheckRestored(ctx, js); err != nil {
+		return err
+	}
 	cfg = cfg.withDefaults()
 	events := cfg.events()
 	var err error

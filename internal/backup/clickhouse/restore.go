@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/ClickHouse/ch-go"
@@ -17,17 +18,49 @@ import (
 // insertRows is about how many rows an insert has. The server holds them in memory.
 const insertRows = 500_000
 
-// Prepare makes the tables in a database that has none.
+// restoring is a table that a database has while a restore to it has not ended.
+const restoring = "restoring"
+
+// Check returns an error for a database with tables, unless a restore to it has not ended.
+func (d *Database) Check(ctx context.Context) error {
+	there, err := d.list(ctx, sqlNames)
+	if err != nil || len(there) == 0 || slices.Contains(there, restoring) {
+		return err
+	}
+	return fmt.Errorf("the database %s of ClickHouse has tables (%s): restore into an empty database",
+		d.opts.Auth.Database, there[0])
+}
+
+// sqlNames lists tables, and views before them.
+const sqlNames = `SELECT name FROM system.tables WHERE database = currentDatabase() ORDER BY engine LIKE '%MergeTree', name`
+
+// Prepare makes the tables in a database that has none. What a restore has left there that did not end, it removes.
+// Until Release, the database is marked.
 func (d *Database) Prepare(ctx context.Context) error {
-	there, err := d.list(ctx, "SELECT name FROM system.tables WHERE database = currentDatabase() ORDER BY name LIMIT 1")
+	if err := d.Check(ctx); err != nil {
+		return err
+	}
+	left, err := d.list(ctx, sqlNames)
 	if err != nil {
 		return err
 	}
-	if len(there) > 0 {
-		return fmt.Errorf("the database %s of ClickHouse has tables (%s): restore into an empty database",
-			d.opts.Auth.Database, there[0])
+	for _, name := range left {
+		if name == restoring {
+			continue // it marks the database meanwhile
+		}
+		if err := d.exec(ctx, "DROP TABLE IF EXISTS "+quoted(name)); err != nil {
+			return err
+		}
+	}
+	if err := d.exec(ctx, "CREATE TABLE IF NOT EXISTS "+restoring+" (at DateTime) ENGINE = MergeTree ORDER BY at"); err != nil {
+		return err
 	}
 	return schema.Migrate(ctx, d.db)
+}
+
+// Release removes the mark of a database whose restore has ended.
+func (d *Database) Release(ctx context.Context) error {
+	return d.exec(ctx, "DROP TABLE IF EXISTS "+restoring)
 }
 
 // Restore reads the rows of a part into its table.

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -15,23 +16,71 @@ import (
 	schema "github.com/millrace-io/millrace/schemas/postgres"
 )
 
-// Prepare makes the tables in a database that has none of them.
+// restoring is the comment of the schema while a restore has not ended.
+const restoring = "a restore has not ended"
+
+// Check returns an error for a database that has the schema, unless a restore to it has not ended.
+func Check(ctx context.Context, dsn string) error {
+	return with(dsn, func(db *sql.DB, name string) error {
+		_, err := left(ctx, db, name)
+		return err
+	})
+}
+
+// left tells whether the database has what a restore has left that did not end.
+func left(ctx context.Context, db *sql.DB, name string) (is bool, err error) {
+	var there bool
+	if err := db.QueryRowContext(ctx, `SELECT to_regnamespace($1) IS NOT NULL,
+		coalesce(obj_description(to_regnamespace($1), 'pg_namespace'), '') = $2`, schema.Schema, restoring).
+		Scan(&there, &is); err != nil {
+		return false, fmt.Errorf("look into Postgres: %w", err)
+	}
+	if there && !is {
+		return false, fmt.Errorf("the database %s of Postgres has a schema %s: restore into a database without one", name,
+			schema.Schema)
+	}
+	return is, nil
+}
+
+// Prepare makes the tables in a database that has none of them. What a restore has left there that did not end, it
+// removes. Until Release, the schema is marked.
 func Prepare(ctx context.Context, dsn string) error {
+	return with(dsn, func(db *sql.DB, name string) error {
+		again, err := left(ctx, db, name)
+		if err != nil {
+			return err
+		}
+		statement := "CREATE SCHEMA " + schema.Schema + "; COMMENT ON SCHEMA " + schema.Schema + " IS '" + restoring + "'"
+		if again {
+			statement = "DROP SCHEMA " + schema.Schema + " CASCADE; " + statement
+		}
+		if _, err := db.ExecContext(ctx, statement); err != nil { // one transaction
+			return fmt.Errorf("make the schema %s of Postgres: %w", schema.Schema, err)
+		}
+		return schema.Migrate(ctx, db)
+	})
+}
+
+// Release removes the mark of a schema whose restore has ended.
+func Release(ctx context.Context, dsn string) error {
+	return with(dsn, func(db *sql.DB, _ string) error {
+		if _, err := db.ExecContext(ctx, "COMMENT ON SCHEMA "+schema.Schema+" IS NULL"); err != nil {
+			return fmt.Errorf("remove the mark of the restore from Postgres: %w", err)
+		}
+		return nil
+	})
+}
+
+// with does something with a database.
+func with(dsn string, do func(db *sql.DB, name string) error) error {
 	cfg, err := pgx.ParseConfig(dsn)
 	if err != nil {
 		return fmt.Errorf("MILLRACE_POSTGRES_DSN: %w", err)
 	}
+	// Several statements at once, without arguments, go by the simple protocol alone.
 	db := stdlib.OpenDB(*cfg)
 	defer db.Close()
-	var there bool
-	if err := db.QueryRowContext(ctx, "SELECT to_regnamespace($1) IS NOT NULL", schema.Schema).Scan(&there); err != nil {
-		return fmt.Errorf("look into Postgres: %w", err)
-	}
-	if there {
-		return fmt.Errorf("the database %s of Postgres has a schema %s: restore into a database without one", cfg.Database,
-			schema.Schema)
-	}
-	return schema.Migrate(ctx, db)
+	return do(db, cfg.Database)
 }
 
 // Restore reads all tables, in one transaction. open gives the file of a table. It returns the names of tables that
