@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 
 type backupCmd struct {
 	To   string `help:"Where the backup goes: a folder that is empty or missing, or s3://bucket/prefix." required:"" placeholder:"PLACE"`
+	Base string `help:"An earlier backup of the same installation: what it has is not taken again. It has to be kept as long as this one." placeholder:"PLACE"`
 	Data string `help:"Folder for all data, where \"millrace up\" keeps the logins of its engines." env:"MILLRACE_DATA" default:"./data"`
 
 	Engines    engineAddresses `embed:"" group:"Engines"`
@@ -56,8 +58,12 @@ func (c *backupCmd) Run(p *program) error {
 		return err
 	}
 	defer disconnect()
+	base, err := c.openBase(p)
+	if err != nil {
+		return err
+	}
 	begun := time.Now()
-	m, err := backup.Save(p.ctx, in, target, version)
+	m, err := backup.Save(p.ctx, in, target, version, base)
 	if err != nil {
 		return p.interrupted(fmt.Errorf("back up to %s: %w", target, err), "the backup has no manifest and cannot be restored: "+
 			"remove it")
@@ -65,6 +71,36 @@ func (c *backupCmd) Run(p *program) error {
 	_, err = fmt.Fprintf(p.out, "backup %s: %d files, %d bytes, %d events, in %s\n", target, len(m.Files), m.Bytes(),
 		backup.Events(m), time.Since(begun).Round(time.Millisecond))
 	return err
+}
+
+// openBase opens the base; nil: there is none.
+func (c *backupCmd) openBase(p *program) (*set.Reader, error) {
+	if c.Base == "" {
+		return nil, nil
+	}
+	at, err := c.S3.target(c.Base)
+	if err != nil {
+		return nil, err
+	}
+	base, err := set.Open(p.ctx, at, c.S3.places(at, nil))
+	if err != nil {
+		return nil, fmt.Errorf("open the base: %w", err)
+	}
+	return base, nil
+}
+
+// places are where the bases of a set are looked for: those that are named, and where each was.
+func (s backupS3) places(of set.Target, named []string) func(set.Base) ([]set.Target, error) {
+	return func(b set.Base) (all []set.Target, err error) {
+		for _, place := range append(slices.Clone(named), set.Within(of, b.Place)) {
+			target, err := s.target(place)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, target)
+		}
+		return all, nil
+	}
 }
 
 // errClusterBackup is the error of an installation whose tables are spread over servers.

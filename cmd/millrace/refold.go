@@ -8,6 +8,7 @@ import (
 
 type refoldCmd struct {
 	From    string         `help:"Where the backup is: a folder, or s3://bucket/prefix." required:"" placeholder:"PLACE"`
+	Base    []string       `help:"Where a base of the backup is, if not where it was. Repeat it for several." placeholder:"PLACE"`
 	Data    string         `help:"Data folder of the installation, unless its servers are named." env:"MILLRACE_DATA" default:"./data"`
 	Engines engineSettings `embed:"" group:"Engines"`
 	Shared  sharedSettings `embed:"" group:"Servers to use instead of embedded ones"`
@@ -23,7 +24,7 @@ func (c *refoldCmd) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	r, err := backup.Open(p.ctx, target)
+	r, err := backup.Open(p.ctx, target, c.S3.places(target, c.Base))
 	if err != nil {
 		return fmt.Errorf("refold from %s: %w", target, err)
 	}
@@ -43,7 +44,7 @@ func (c *refoldCmd) Run(p *program) error {
 		}
 	}
 	if err != nil {
-		return p.interrupted(fmt.Errorf("refold from %s: %w", target, err), "remove what is in ClickHouse, and begin again")
+		return p.interrupted(fmt.Errorf("refold from %s: %w", target, err), "run it again, which begins anew")
 	}
 	_, err = fmt.Fprintf(p.out, "ClickHouse is as in %s, %d events; projectors fold what has come behind sequence %d when "+
 		"they start\n", target, backup.Events(&r.Manifest), after)

@@ -16,6 +16,7 @@ import (
 
 type restoreCmd struct {
 	From     string         `help:"Where the backup is: a folder, or s3://bucket/prefix." required:"" placeholder:"PLACE"`
+	Base     []string       `help:"Where a base of the backup is, if not where it was. Repeat it for several." placeholder:"PLACE"`
 	Data     string         `help:"Empty or missing folder that becomes the data folder of the installation, unless all servers are named." type:"path"`
 	Check    bool           `help:"Compare the backup with its sums, and restore nothing."`
 	Replicas int            `help:"Copies of each stream: 1, or 3 on a cluster." env:"MILLRACE_NATS_REPLICAS" name:"nats-replicas" default:"1" group:"Streams"`
@@ -34,7 +35,7 @@ func (c *restoreCmd) Run(p *program) error {
 		return err
 	}
 	begun := time.Now()
-	r, err := backup.Open(p.ctx, target)
+	r, err := backup.Open(p.ctx, target, c.S3.places(target, c.Base))
 	if err != nil {
 		return fmt.Errorf("restore from %s: %w", target, err)
 	}
@@ -44,7 +45,11 @@ func (c *restoreCmd) Run(p *program) error {
 		return err
 	}
 	if err := c.restore(p, r); err != nil {
-		return p.interrupted(fmt.Errorf("restore from %s: %w", target, err), "remove what was restored, and begin again")
+		advice := "run it again, which begins anew"
+		if !c.toServers(r) {
+			advice = "remove the folder, and restore again"
+		}
+		return p.interrupted(fmt.Errorf("restore from %s: %w", target, err), advice)
 	}
 	_, err = fmt.Fprintf(p.out, "restored %s, %d events, in %s\n", target, backup.Events(&r.Manifest),
 		time.Since(begun).Round(time.Millisecond))
@@ -55,7 +60,7 @@ func (c *restoreCmd) Run(p *program) error {
 func (c *restoreCmd) restore(p *program, r *set.Reader) (err error) {
 	up := &upCmd{Data: c.Data, Engines: c.Engines, Shared: c.Shared}
 	to := func(in backup.Installation) error { return backup.Restore(p.ctx, in, r, c.Replicas) }
-	if c.Shared.NATS != "" && c.Shared.ClickHouse != "" && (c.Shared.Postgres != "" || !backup.HasPostgres(r)) {
+	if c.toServers(r) {
 		return up.withServers(p, to)
 	}
 	unlock, err := c.claim()
@@ -67,6 +72,11 @@ func (c *restoreCmd) restore(p *program, r *set.Reader) (err error) {
 		return err
 	}
 	return c.release()
+}
+
+// toServers tells whether all stores of a set go to servers that are named.
+func (c *restoreCmd) toServers(r *set.Reader) bool {
+	return c.Shared.NATS != "" && c.Shared.ClickHouse != "" && (c.Shared.Postgres != "" || !backup.HasPostgres(r))
 }
 
 // withServers does something with the servers that are named.

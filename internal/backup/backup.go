@@ -48,16 +48,25 @@ type saver struct {
 	db    *tables.Database
 	info  natsInfo
 	parts []tables.Part
+
+	base    *set.Reader    // nil: the set is whole
+	lasting *tables.Events // of the set
 }
 
-// Save takes a set of a running installation.
-func Save(ctx context.Context, in Installation, target set.Target, version string) (*set.Manifest, error) {
-	w, err := set.Create(ctx, target, version)
+// Save takes a set of a running installation. With a base, events and files that are in it are not in the set again; nil:
+// the set is whole.
+func Save(
+	ctx context.Context, in Installation, target set.Target, version string, base *set.Reader,
+) (*set.Manifest, error) {
+	if err := notRestoring(ctx, in.NATS); err != nil {
+		return nil, err
+	}
+	w, err := set.Create(ctx, target, version, base)
 	if err != nil {
 		return nil, err
 	}
 	s := &saver{
-		Installation: in, set: w, db: tables.Open(in.ClickHouse),
+		Installation: in, set: w, db: tables.Open(in.ClickHouse), base: base,
 		info: natsInfo{
 			Server: in.NATS.ConnectedServerVersion(), Streams: map[string]StreamInfo{},
 			Records: map[string]json.RawMessage{},

@@ -35,6 +35,12 @@
 //  8. The checkpoints of the bucket are replaced by those of 2 and 5 when it is restored.
 //  9. A set is complete or refused. Its manifest is written last, with the size and SHA-256 of every file, and one of its
 //     own. All of them are compared before a restore writes anything.
+//  10. Up to the first position of 2, events do not change any more. They have files of their own, which sets that follow may
+//     refer to if the table still has these events: their number, and a sum of what they are known by. Where a month was
+//     retired since, or rows were lost, it is not so, and the set takes all. Events between the two positions are in one
+//     file that no other set refers to.
+//  11. A restore to servers marks each of them before it writes, and unmarks NATS last. What a marked server has, was
+//     written by a restore that has not ended, and the next one removes it. No process of Millrace works there meanwhile.
 //
 // # What is not in a set
 //

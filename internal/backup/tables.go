@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/millrace-io/millrace/schemas/slots"
@@ -47,7 +46,7 @@ func (s *saver) tables(ctx context.Context) error {
 		}
 		s.Log.Info("a month was retired while the tables were copied; copying them again")
 	}
-	info := tables.Info{Parts: s.parts}
+	info := tables.Info{Parts: s.parts, Events: s.lasting}
 	var err error
 	if info.Server, err = s.db.Server(ctx); err != nil {
 		return err
@@ -66,7 +65,7 @@ func (s *saver) tablesOnce(ctx context.Context) error {
 	if err := s.part(ctx, tables.Part{Table: retiredTable}, nil); err != nil {
 		return err
 	}
-	cuts, err := s.funnel(ctx)
+	cuts, lasting, err := s.funnel(ctx)
 	if err != nil {
 		return err
 	}
@@ -76,19 +75,20 @@ func (s *saver) tablesOnce(ctx context.Context) error {
 	}
 	for _, name := range names {
 		p := tables.Part{Table: name}
-		var fixed func() error
 		switch name {
 		case retiredTable, funnelTable:
 			continue
 		case eventsTable:
-			p.Where = cuts.where()
-			fixed = func() error {
+			if err := s.events(ctx, lasting, cuts, func() error {
 				now, err := s.retired(ctx)
 				if err == nil && now != retired {
 					return errRetired
 				}
 				return err
+			}); err != nil {
+				return err
 			}
+			continue
 		case outcomesTable:
 			r, err := s.record(batchesKey)
 			if err != nil {
@@ -96,7 +96,7 @@ func (s *saver) tablesOnce(ctx context.Context) error {
 			}
 			p.Where = fmt.Sprintf("seq <= %d", r.To)
 		}
-		if err := s.part(ctx, p, fixed); err != nil {
+		if err := s.part(ctx, p, nil); err != nil {
 			return err
 		}
 	}
@@ -120,43 +120,40 @@ func (s *saver) part(ctx context.Context, p tables.Part, fixed func() error) err
 	return err
 }
 
-// cuts are the positions of slots in the set.
-type cuts [stream.Slots]uint64
-
-// where selects the events up to the positions.
-func (c *cuts) where() string {
-	same := true
-	var list []string
-	for _, seq := range c {
-		same = same && seq == c[0]
-		list = append(list, fmt.Sprint(seq))
-	}
-	if same {
-		return fmt.Sprintf("seq <= %d", c[0])
-	}
-	return "seq <= [" + strings.Join(list, ", ") + "][reinterpretAsUInt8(substring(article_hash, 1, 1)) + 1]"
-}
-
-// funnel copies the funnel, and returns the positions that go with it (2).
-func (s *saver) funnel(ctx context.Context) (*cuts, error) {
+// funnel copies the funnel, and returns the positions that go with it (2): up to the first, each event is there for
+// good, and up to the second some may be.
+func (s *saver) funnel(ctx context.Context) (to, lasting *cuts, err error) {
 	l, err := s.layout()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	c := new(cuts)
+	to, lasting = new(cuts), new(cuts)
+	var unfinished [stream.Slots]bool // an earlier group of the slot has not ended
 	for _, g := range l.All() {
 		if err := s.funnelOf(ctx, g); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		r, err := s.record(g.Key())
 		if err != nil {
-			return nil, err
+			return nil, nil, err
+		}
+		from := max(r.From, g.After)
+		ended := g.Upto > 0 && max(r.From, r.CaughtUp) >= g.Upto
+		if ended {
+			from = g.Upto
 		}
 		for slot := g.Number; slot < stream.Slots; slot += g.Of {
-			c[slot] = max(c[slot], r.To)
+			to[slot] = max(to[slot], r.To)
+			if !unfinished[slot] {
+				lasting[slot] = max(lasting[slot], from)
+				unfinished[slot] = g.Upto > 0 && !ended
+			}
 		}
 	}
-	return c, nil
+	for slot := range to {
+		lasting[slot] = min(lasting[slot], to[slot])
+	}
+	return to, lasting, nil
 }
 
 // funnelOf copies the rows of a slot group between two decisions of it.

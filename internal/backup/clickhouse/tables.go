@@ -27,6 +27,13 @@ type Info struct {
 	Server   string  `json:"server"`
 	Versions []int64 `json:"versions"` // of the migrations
 	Parts    []Part  `json:"parts"`
+	Events   *Events `json:"events,omitempty"`
+}
+
+// Events says of the table of events what sets that have this one as their base need to know.
+type Events struct {
+	Cuts []uint64 `json:"cuts"` // up to which sequence the lasting parts have each slot
+	Sum  string   `json:"sum"`  // number and sum of those events
 }
 
 // Part is rows of a table, in a file.
@@ -35,6 +42,7 @@ type Part struct {
 	Table string `json:"table"`
 	Where string `json:"where,omitempty"` // which rows; empty: all
 	Rows  int64  `json:"rows"`
+	Lasts bool   `json:"lasts,omitempty"` // its rows do not change: sets that follow may refer to it
 }
 
 // Database is the views' database on a server.

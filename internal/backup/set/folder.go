@@ -45,6 +45,11 @@ func (f Folder) Open(_ context.Context, name string) (io.ReadCloser, error) {
 	return os.Open(filepath.Join(string(f), filepath.FromSlash(name)))
 }
 
+// Remove implements Target.
+func (f Folder) Remove(_ context.Context, name string) error {
+	return os.Remove(filepath.Join(string(f), filepath.FromSlash(name)))
+}
+
 // draft is a file that is not whole yet.
 type draft struct {
 	*os.File

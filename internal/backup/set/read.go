@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // ErrDamaged is the error of a set that is not as it was written.
@@ -19,10 +21,83 @@ var ErrDamaged = errors.New("the backup is damaged or incomplete")
 type Reader struct {
 	Manifest
 	target Target
+	bases  []*Reader
 }
 
-// Open reads the manifest of a set.
-func Open(ctx context.Context, target Target) (*Reader, error) {
+// Open reads the manifest of a set, and of those that have files of it. places returns where to look for a base, in
+// turn.
+func Open(ctx context.Context, target Target, places func(Base) ([]Target, error)) (*Reader, error) {
+	r, err := open(ctx, target)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range r.Bases {
+		base, err := openBase(ctx, b, places)
+		if err != nil {
+			return nil, fmt.Errorf("the backup %s has files in the base %s: %w", target, b.Place, err)
+		}
+		r.bases = append(r.bases, base)
+	}
+	return r, nil
+}
+
+// openBase opens a set by its sum.
+func openBase(ctx context.Context, b Base, places func(Base) ([]Target, error)) (*Reader, error) {
+	all, err := places(b)
+	if err != nil {
+		return nil, err
+	}
+	var failures []error
+	for _, place := range all {
+		r, err := open(ctx, place)
+		if err == nil && r.Sum == b.Sum {
+			return r, nil
+		}
+		if err == nil {
+			err = fmt.Errorf("%w: %s is another backup", ErrDamaged, place)
+		}
+		failures = append(failures, err)
+	}
+	if len(failures) == 0 {
+		failures = append(failures, fmt.Errorf("%w: it is not among the places that are named", ErrDamaged))
+	}
+	return nil, errors.Join(failures...)
+}
+
+// placeFrom is where a base is, as the manifest of the set at a target says it.
+func placeFrom(target, base Target) string {
+	from, inFolder := target.(Folder)
+	to, isFolder := base.(Folder)
+	if !inFolder || !isFolder {
+		return base.String()
+	}
+	if path, err := relative(string(from), string(to)); err == nil {
+		return path
+	}
+	return base.String()
+}
+
+func relative(from, to string) (string, error) {
+	from, err := filepath.Abs(from)
+	if err != nil {
+		return "", err
+	}
+	if to, err = filepath.Abs(to); err != nil {
+		return "", err
+	}
+	return filepath.Rel(from, to)
+}
+
+// Within is a place that a manifest names, seen from where its set is.
+func Within(target Target, place string) string {
+	if folder, ok := target.(Folder); ok && !filepath.IsAbs(place) && !strings.Contains(place, "://") {
+		return filepath.Join(string(folder), place)
+	}
+	return place
+}
+
+// open reads the manifest of a set.
+func open(ctx context.Context, target Target) (*Reader, error) {
 	f, err := target.Open(ctx, manifestName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %s has no %s, which a backup writes last: take another backup", ErrDamaged, target,
@@ -42,9 +117,9 @@ func Open(ctx context.Context, target Target) (*Reader, error) {
 	if err := json.Unmarshal(text, &form); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, manifestName, err)
 	}
-	if form.Format != Format {
-		return nil, fmt.Errorf("the backup has format %d, and this release reads format %d: use the release that made it",
-			form.Format, Format)
+	if form.Format != formatWhole && form.Format != formatBased {
+		return nil, fmt.Errorf("the backup has format %d, and this release reads formats up to %d: use the release that "+
+			"made it", form.Format, formatBased)
 	}
 	if err := json.Unmarshal(text, &r.Manifest); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, manifestName, err)
@@ -91,11 +166,16 @@ func (r *Reader) Info(store string, into any) (bool, error) {
 
 // Read gives a file to read, and holds it to its size and sum, also where read does not read all of it.
 func (r *Reader) Read(ctx context.Context, name string, read func(io.Reader) error) error {
-	at := slices.IndexFunc(r.Files, func(f File) bool { return f.Name == name })
-	if at < 0 {
-		return fmt.Errorf("%w: %s is not in %s", ErrDamaged, name, manifestName)
+	want, has, err := r.find(name)
+	if err != nil {
+		return err
 	}
-	want := r.Files[at]
+	if has != r {
+		if err := has.Read(ctx, name, read); err != nil {
+			return fmt.Errorf("the base %s: %w", has.target, err)
+		}
+		return nil
+	}
 	f, err := r.target.Open(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %s is missing", ErrDamaged, name)
@@ -120,6 +200,34 @@ func (r *Reader) Read(ctx context.Context, name string, read func(io.Reader) err
 		return fmt.Errorf("read %s of the backup: %w", name, failed)
 	}
 	return nil
+}
+
+// find returns a file, and the set that has it.
+func (r *Reader) find(name string) (file File, has *Reader, err error) {
+	at := slices.IndexFunc(r.Files, func(f File) bool { return f.Name == name })
+	if at < 0 {
+		return file, nil, fmt.Errorf("%w: %s is not in %s", ErrDamaged, name, manifestName)
+	}
+	if file = r.Files[at]; file.Base == "" {
+		return file, r, nil
+	}
+	for _, b := range r.bases {
+		if b.Sum != file.Base {
+			continue
+		}
+		own, has, err := b.find(name)
+		if err == nil && (has != b || own.Bytes != file.Bytes || own.SHA256 != file.SHA256) {
+			err = fmt.Errorf("%w: %s is another file in the base %s", ErrDamaged, name, b.target)
+		}
+		return file, b, err
+	}
+	return file, nil, fmt.Errorf("%w: %s is in a base that %s does not name", ErrDamaged, name, manifestName)
+}
+
+// same tells whether the set has a file with the same content.
+func (r *Reader) same(f File) bool {
+	own, _, err := r.find(f.Name)
+	return err == nil && own.Bytes == f.Bytes && own.SHA256 == f.SHA256
 }
 
 // interruptible ends with a context.

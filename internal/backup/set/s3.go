@@ -70,6 +70,11 @@ func (b *bucket) Empty(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
+// Remove implements Target.
+func (b *bucket) Remove(ctx context.Context, name string) error {
+	return b.client.RemoveObject(ctx, b.name, b.key(name), minio.RemoveObjectOptions{})
+}
+
 // Create implements Target. The object is there once all of it has been sent.
 func (b *bucket) Create(ctx context.Context, name string) (io.WriteCloser, error) {
 	from, to := io.Pipe()

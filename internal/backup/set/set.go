@@ -20,8 +20,11 @@ import (
 	"github.com/millrace-io/millrace/schemas/instant"
 )
 
-// Format is the form of sets that this release writes, and the only one that it reads.
-const Format = 1
+// Formats of sets, all of which this release reads.
+const (
+	formatWhole = 1
+	formatBased = 2 // some of its files are in other sets
+)
 
 // manifestName is the file that is written last.
 const manifestName = "manifest.json"
@@ -37,6 +40,8 @@ type Target interface {
 	Open(ctx context.Context, name string) (io.ReadCloser, error)
 	// Empty tells whether the target has no files.
 	Empty(ctx context.Context) (bool, error)
+	// Remove removes a file that is there.
+	Remove(ctx context.Context, name string) error
 	String() string
 }
 
@@ -45,6 +50,13 @@ type File struct {
 	Name   string `json:"name"`
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
+	Base   string `json:"base,omitempty"` // the sum of the set that has it; empty: this one
+}
+
+// Base is another set, which has files of this one.
+type Base struct {
+	Sum   string `json:"sum"`   // of its manifest
+	Place string `json:"place"` // where it was; a folder's path is from this set's folder
 }
 
 // Manifest says what a set has.
@@ -56,15 +68,18 @@ type Manifest struct {
 	// Stores is what each store needs to know of its files, by its name.
 	Stores map[string]json.RawMessage `json:"stores"`
 	Files  []File                     `json:"files"`
+	Bases  []Base                     `json:"bases,omitempty"`
 	Sum    string                     `json:"sum"` // SHA-256 of the manifest without it
 }
 
 func now() instant.Time { return instant.New(time.Now().Truncate(time.Millisecond)) }
 
-// Bytes is the size of the set without its manifest.
+// Bytes is the size of the set without its manifest, and without what other sets have.
 func (m *Manifest) Bytes() (n int64) {
 	for _, f := range m.Files {
-		n += f.Bytes
+		if f.Base == "" {
+			n += f.Bytes
+		}
 	}
 	return n
 }
@@ -83,13 +98,14 @@ func (m *Manifest) sum() (string, error) {
 // Writer writes a set. It is safe for concurrent use.
 type Writer struct {
 	target Target
+	base   *Reader // nil: the set is whole
 
 	mu       sync.Mutex
 	manifest Manifest
 }
 
-// Create begins a set. The target must be empty.
-func Create(ctx context.Context, target Target, version string) (*Writer, error) {
+// Create begins a set. The target must be empty. With a base, files that are in it are not written again.
+func Create(ctx context.Context, target Target, version string, base *Reader) (*Writer, error) {
 	empty, err := target.Empty(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("look into %s: %w", target, err)
@@ -97,8 +113,8 @@ func Create(ctx context.Context, target Target, version string) (*Writer, error)
 	if !empty {
 		return nil, fmt.Errorf("%s is not empty: name an empty place for the backup", target)
 	}
-	return &Writer{target: target, manifest: Manifest{
-		Format: Format, Millrace: version, Begun: now(), Stores: map[string]json.RawMessage{},
+	return &Writer{target: target, base: base, manifest: Manifest{
+		Format: formatWhole, Millrace: version, Begun: now(), Stores: map[string]json.RawMessage{},
 	}}, nil
 }
 
@@ -112,10 +128,48 @@ func (w *Writer) Write(ctx context.Context, name string, write func(io.Writer) e
 	if err := errors.Join(write(c), f.Close()); err != nil {
 		return fmt.Errorf("write %s of the backup: %w", name, err)
 	}
+	file := File{Name: name, Bytes: c.bytes, SHA256: hex.EncodeToString(c.sum.Sum(nil))}
+	if w.base != nil && w.base.same(file) {
+		if err := w.Refer(ctx, name); err != nil {
+			return err
+		}
+		if err := w.target.Remove(ctx, name); err != nil {
+			return fmt.Errorf("remove %s of the backup, which its base has: %w", name, err)
+		}
+		return nil
+	}
+	w.add(file)
+	return nil
+}
+
+func (w *Writer) add(file File) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.manifest.Files = slices.DeleteFunc(w.manifest.Files, func(f File) bool { return f.Name == name })
-	w.manifest.Files = append(w.manifest.Files, File{name, c.bytes, hex.EncodeToString(c.sum.Sum(nil))})
+	w.manifest.Files = slices.DeleteFunc(w.manifest.Files, func(f File) bool { return f.Name == file.Name })
+	w.manifest.Files = append(w.manifest.Files, file)
+}
+
+// Refer has a file of the base be part of the set.
+func (w *Writer) Refer(ctx context.Context, name string) error {
+	file, from, err := w.base.find(name)
+	if err != nil {
+		return err
+	}
+	f, err := from.target.Open(ctx, name)
+	if err != nil {
+		return fmt.Errorf("open %s of the base %s: %w", name, from.target, err)
+	}
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("open %s of the base %s: %w", name, from.target, err)
+	}
+	file.Base = from.Sum
+	w.add(file)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !slices.ContainsFunc(w.manifest.Bases, func(b Base) bool { return b.Sum == from.Sum }) {
+		w.manifest.Format = formatBased
+		w.manifest.Bases = append(w.manifest.Bases, Base{from.Sum, placeFrom(w.target, from.target)})
+	}
 	return nil
 }
 

@@ -28,7 +28,7 @@ func must(t *testing.T, err error) {
 func write(t *testing.T, target set.Target) {
 	t.Helper()
 	ctx := t.Context()
-	w, err := set.Create(ctx, target, "v1")
+	w, err := set.Create(ctx, target, "v1", nil)
 	must(t, err)
 	for name, text := range map[string]string{"a/one": "first", "two": strings.Repeat("second", 1000)} {
 		must(t, w.Write(ctx, name, func(to io.Writer) error {
@@ -42,7 +42,7 @@ func write(t *testing.T, target set.Target) {
 }
 
 func verify(ctx context.Context, target set.Target) error {
-	r, err := set.Open(ctx, target)
+	r, err := set.Open(ctx, target, nil)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func TestSet(t *testing.T) {
 			}
 			write(t, target)
 			must(t, verify(t.Context(), target))
-			r, err := set.Open(t.Context(), target)
+			r, err := set.Open(t.Context(), target, nil)
 			must(t, err)
 			var text bytes.Buffer
 			must(t, r.Read(t.Context(), "a/one", func(from io.Reader) error {
@@ -81,7 +81,7 @@ func TestSet(t *testing.T) {
 			if there, err := r.Info("store", &note); !there || err != nil || note["says"] != "<&>" || text.String() != "first" {
 				t.Errorf("%v, %v: %v, %q", there, err, note, &text)
 			}
-			if _, err := set.Create(t.Context(), target, "v1"); err == nil {
+			if _, err := set.Create(t.Context(), target, "v1", nil); err == nil {
 				t.Error("a set is written over another")
 			}
 		})
