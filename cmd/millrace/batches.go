@@ -123,7 +123,8 @@ func (n *node) takeBatches() (of share, err error) {
 	readers, err := batches.NewReaders(
 		batches.ReadersConfig{MaxConcurrent: n.batches.MaxConcurrent, Patience: n.batches.Patience, Keys: keys},
 		batches.ReadersDeps{
-			JetStream: n.js, Postgres: n.database.pool, Storage: storage, Modes: modes, Registry: n.registry, Log: n.log,
+			JetStream: n.js, Postgres: n.database.pool, Storage: storage, Modes: modes, Tracer: n.tracer,
+			Registry: n.registry, Log: n.log,
 		})
 	if err != nil {
 		return of, err
@@ -134,7 +135,8 @@ func (n *node) takeBatches() (of share, err error) {
 // storeBatches stores what was read of batches.
 func (n *node) storeBatches() (of share, err error) {
 	service, err := projectorbatches.New(projectorbatches.Deps{
-		NATS: n.nats, ClickHouse: n.clickhouse, Postgres: n.database.pool, Registry: n.registry, Log: n.log,
+		NATS: n.nats, ClickHouse: n.clickhouse, Postgres: n.database.pool, Registry: n.registry, Tracer: n.tracer,
+		Slow: n.slow, Log: n.log,
 	})
 	if err != nil {
 		return of, err

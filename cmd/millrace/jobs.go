@@ -48,7 +48,9 @@ func (n *node) readJobs() (of share, err error) {
 
 // runJobs runs jobs when they are due.
 func (n *node) runJobs() (of share, err error) {
-	s, err := scheduler.New(scheduler.Config{}, scheduler.Deps{Queues: n.stores.own, Registry: n.registry, Log: n.log})
+	s, err := scheduler.New(scheduler.Config{}, scheduler.Deps{
+		Queues: n.stores.own, Tracer: n.tracer, Registry: n.registry, Log: n.log,
+	})
 	if err != nil {
 		return of, err
 	}

@@ -41,7 +41,7 @@ func (n *node) openQueues() (err error) {
 func (n *node) serveQueues() (of share, err error) {
 	service, err := work.New(work.Config{Streams: n.work}, work.Deps{
 		NATS: n.nats, Store: n.stores.queues, Handout: n.stores.handout, Shards: n.stores.shards,
-		Registry: n.registry, Log: n.log,
+		Tracer: n.tracer, Registry: n.registry, Log: n.log,
 	})
 	if err != nil {
 		return of, err

@@ -70,7 +70,9 @@ func (h *Handler) announce(w http.ResponseWriter, r *http.Request) {
 		httpapi.WriteProblem(w, httpapi.NewProblem(http.StatusBadRequest, "the announcement breaks a rule", errs...))
 		return
 	}
-	ack, err := h.deps.JetStream.Publish(r.Context(), stream.BatchCollected, text)
+	ctx, span := published(r.Context(), stream.BatchCollected)
+	ack, err := h.deps.JetStream.PublishMsg(ctx, traced(ctx, stream.BatchCollected, text))
+	end(span, err)
 	if err != nil {
 		httpapi.WriteProblem(w, h.problem(err))
 		return

@@ -4,6 +4,10 @@ import (
 	"container/heap"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
+	"github.com/millrace-io/millrace/schemas/stream"
+
 	schema "github.com/millrace-io/millrace/schemas/batches"
 )
 
@@ -12,13 +16,14 @@ type message struct {
 	subject string
 	at      time.Time // when the stream received it
 	data    []byte
+	trace   string // see stream.TraceOf; empty: nobody traces it
 	about   schema.Announcement
 	broken  []schema.Invalid
 }
 
-func newMessage(subject string, at time.Time, data []byte) *message {
+func newMessage(subject string, at time.Time, header nats.Header, data []byte) *message {
 	about, broken := schema.ReadAnnouncement(data)
-	return &message{subject, at, data, about, broken}
+	return &message{subject, at, data, header.Get(stream.TraceParent), about, broken}
 }
 
 // size is about how many bytes of memory a message takes.

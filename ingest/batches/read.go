@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/millrace-io/millrace/internal/deadletter"
 	"github.com/millrace-io/millrace/internal/objects"
@@ -19,16 +21,25 @@ import (
 	schema "github.com/millrace-io/millrace/schemas/batches"
 )
 
-// take reads one message, and hands on what is to be published of it; where nothing is, what is
-// to be removed. After an error it is to be taken again.
-func (r *Readers) take(ctx context.Context, st jetstream.Stream, e entry, on *stages) error {
+// attempt takes one message. After an error it is to be taken again.
+func (r *Readers) attempt(ctx context.Context, st jetstream.Stream, e entry, on *stages) result {
 	m, err := fetch(ctx, r.js, st, e)
 	if m == nil || err != nil {
-		return err
+		return result{e, ctx, err}
 	}
+	ctx, span := r.trace(ctx, m, e.seq)
+	err = r.take(ctx, m, e, on)
+	end(span, err)
+	return result{e, ctx, err}
+}
+
+// take reads one message, and hands on what is to be published of it; where nothing is, what is
+// to be removed.
+func (r *Readers) take(ctx context.Context, m *message, e entry, on *stages) error {
 	value, err := r.read(ctx, m, e)
 	if why := r.letter(err, e.tries); why != nil {
-		r.log.Warn("a message about a batch is a dead letter", "subject", m.subject, "sequence", e.seq,
+		trace.SpanFromContext(ctx).SetStatus(codes.Error, why.Rule)
+		r.log.WarnContext(ctx, "a message about a batch is a dead letter", "subject", m.subject, "sequence", e.seq,
 			"code", why.Code, "field", why.Field, "rule", why.Rule)
 		err = deadletter.Publish(ctx, r.js, []deadletter.Letter{{
 			Stream: stream.Batches, Subject: m.subject, Seq: e.seq, Time: m.at, Data: m.data, Reason: *why,
@@ -41,7 +52,8 @@ func (r *Readers) take(ctx context.Context, st jetstream.Stream, e entry, on *st
 		return on.finish(ctx, e.seq)
 	}
 	e.message = nil
-	return on.publish(ctx, done{e, value})
+	traceValue(ctx, value)
+	return on.publish(ctx, done{e, ctx, value})
 }
 
 // fetch returns a message, or nil if it was removed.
@@ -56,7 +68,7 @@ func fetch(ctx context.Context, js jetstream.JetStream, st jetstream.Stream, e e
 	if err != nil {
 		return nil, fmt.Errorf("fetch message %d of %s: %w", e.seq, stream.Batches, err)
 	}
-	return newMessage(m.Subject, m.Time, m.Data), nil
+	return newMessage(m.Subject, m.Time, m.Header, m.Data), nil
 }
 
 // read reads the batch that a message announces, and returns what is to be published of it; nil:
@@ -126,7 +138,8 @@ func (r *Readers) cut(read *schema.Read) (parts.Value, error) {
 // own. Doing so again changes nothing.
 func (r *Readers) split(ctx context.Context, subject string, seq uint64, records []json.RawMessage) error {
 	for i, record := range records {
-		_, err := r.js.Publish(ctx, subject, schema.Alone(record), jetstream.WithMsgID(fmt.Sprintf("split/%d/%d", seq, i)))
+		_, err := r.js.PublishMsg(ctx, traced(ctx, subject, schema.Alone(record)),
+			jetstream.WithMsgID(fmt.Sprintf("split/%d/%d", seq, i)))
 		if err != nil {
 			return fmt.Errorf("split the notification %d into one for each object: %w", seq, err)
 		}

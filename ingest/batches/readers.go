@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-io/millrace/internal/leader"
@@ -51,6 +52,7 @@ type ReadersDeps struct {
 	Postgres  *pgxpool.Pool
 	Storage   objects.Storage
 	Modes     *Modes
+	Tracer    trace.Tracer // has spans for batches that are traced; nil: nothing is traced
 	Registry  prometheus.Registerer
 	Log       *slog.Logger
 }
@@ -169,7 +171,7 @@ func (r *Readers) find(ctx context.Context, modes schema.Modes, found chan<- ent
 			if err != nil {
 				return err
 			}
-			what := newMessage(m.Subject(), about.Timestamp, m.Data())
+			what := newMessage(m.Subject(), about.Timestamp, m.Headers(), m.Data())
 			if what.broken == nil && !modes.Take(what.about) {
 				continue
 			}
@@ -188,7 +190,8 @@ const findAtOnce = 20
 // result is what became of an attempt.
 type result struct {
 	entry
-	err error
+	within context.Context // with the span of the attempt, for what is logged
+	err    error
 }
 
 // dispatch has messages read when it is their turn. It returns when none is being read.
@@ -208,7 +211,7 @@ func (r *Readers) dispatch(ctx context.Context, st jetstream.Stream, found <-cha
 				break
 			}
 			running++
-			go func() { results <- result{e, r.take(ctx, st, e, next)} }()
+			go func() { results <- r.attempt(ctx, st, e, next) }()
 		}
 		in, end := found, ctx.Done()
 		if waiting.waiting >= maxWaiting {
@@ -255,7 +258,7 @@ func (r *Readers) again(waiting *lines, failed result) {
 		level = slog.LevelWarn
 	}
 	e.tries.failed++
-	r.log.Log(context.Background(), level, "a batch is not read, trying again", "sequence", e.seq, "bucket", e.bucket,
+	r.log.Log(failed.within, level, "a batch is not read, trying again", "sequence", e.seq, "bucket", e.bucket,
 		"error", failed.err, "retry_in", wait)
 	waiting.addLater(e, time.Now().Add(wait))
 }

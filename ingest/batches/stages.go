@@ -30,7 +30,8 @@ const (
 // done is what was read of a message.
 type done struct {
 	entry
-	value parts.Value
+	within context.Context // with the span of the attempt
+	value  parts.Value
 }
 
 // stages follow each other: what readers have read is published, and then the messages are
@@ -91,7 +92,7 @@ func (s *stages) publishAll(ctx context.Context) error {
 		for _, d := range group {
 			s.room.Release(weight(d.value))
 			if failure != nil {
-				err = send(ctx, s.failed, result{d.entry, failure})
+				err = send(ctx, s.failed, result{d.entry, d.within, failure})
 			} else {
 				err = s.finish(ctx, d.seq)
 			}

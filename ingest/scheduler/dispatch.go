@@ -64,6 +64,7 @@ func (s *Scheduler) dispatch(ctx context.Context) (wait time.Duration, err error
 	s.metrics.cycles.Inc()
 	s.metrics.look.Observe(time.Since(begin).Seconds())
 	s.count(jobs)
+	endTraces(jobs)
 	if more {
 		return 0, nil
 	}
@@ -139,7 +140,7 @@ func (s *Scheduler) decideOrWait(j *due, page int) {
 
 // enqueue adds the items of the runs.
 func (s *Scheduler) enqueue(ctx context.Context, t *queue.Tx, jobs []*due) error {
-	var items []userqueue.EnqueueItem
+	var items []userqueue.NewItem
 	var runs []*run
 	for _, j := range jobs {
 		for i := range j.runs {
@@ -147,10 +148,10 @@ func (s *Scheduler) enqueue(ctx context.Context, t *queue.Tx, jobs []*due) error
 			if r.fault != "" {
 				continue
 			}
-			it := userqueue.EnqueueItem{
+			it := userqueue.NewItem{EnqueueItem: userqueue.EnqueueItem{
 				Payload: r.body, Key: KeyPrefix + r.id.String(), Group: j.source.String(),
 				Priority: itemPriority(j.priority),
-			}
+			}, Trace: s.trace(j, r)}
 			if r.at.After(j.now) {
 				at := instant.New(r.at)
 				it.RunAt = &at
@@ -161,7 +162,7 @@ func (s *Scheduler) enqueue(ctx context.Context, t *queue.Tx, jobs []*due) error
 	if len(items) == 0 {
 		return nil
 	}
-	added, err := s.queues.EnqueueIn(ctx, t, Queue, items)
+	added, err := s.queues.AddIn(ctx, t, Queue, items)
 	for i := range added {
 		runs[i].item = &added[i].ID
 	}

@@ -31,6 +31,7 @@ type followed struct {
 	again      bool // it had ended
 	started    *time.Time
 	itemStatus string // empty: the item is gone
+	trace      string // see stream.TraceOf; empty: the run is not traced
 	cancelled  bool
 	err        string
 	result     *string
@@ -62,6 +63,7 @@ type ended struct {
 // Follow has runs and their jobs follow the changes of their items, in one
 // transaction, and tells whether there may be more.
 func (s *Scheduler) Follow(ctx context.Context) (more bool, err error) {
+	begin := time.Now()
 	var taken int
 	var changes map[int64]change
 	var runs []*followed
@@ -102,6 +104,7 @@ func (s *Scheduler) Follow(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	s.tellFollowed(begin, runs)
 	for _, r := range runs {
 		if j := jobs[r.job]; j != nil && r.completed != nil {
 			s.metrics.duration.WithLabelValues(j.source, r.status).Observe(*r.duration)
@@ -138,7 +141,7 @@ func lockRuns(ctx context.Context, t *queue.Tx, changes map[int64]change) (runs 
 		runs, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (*followed, error) {
 			r := new(followed)
 			return r, row.Scan(&r.id, &r.job, &r.item, &r.was, &r.attempt, &r.again, &r.started, &r.itemStatus, &r.cancelled, &r.err,
-				&r.result, &r.taken, &r.updated)
+				&r.result, &r.taken, &r.updated, &r.trace)
 		})
 		return err
 	})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/millrace-io/millrace/internal/schedule"
 	"github.com/millrace-io/millrace/internal/userqueue"
@@ -75,7 +76,8 @@ type run struct {
 	forced bool
 	body   []byte
 	item   *int64
-	fault  string // why no item can hold it
+	fault  string     // why no item can hold it
+	span   trace.Span // nil: it is not traced
 }
 
 func scanDue(r pgx.CollectableRow) (*due, error) {

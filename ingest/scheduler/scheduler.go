@@ -11,6 +11,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-io/millrace/internal/queue"
@@ -49,6 +50,7 @@ type Config struct {
 // Deps are what a scheduler needs.
 type Deps struct {
 	Queues   *userqueue.Store
+	Tracer   trace.Tracer // has a trace for each run; nil: nothing is traced
 	Registry prometheus.Registerer
 	Log      *slog.Logger
 }
@@ -57,6 +59,7 @@ type Deps struct {
 type Scheduler struct {
 	cfg      Config
 	queues   *userqueue.Store
+	tracer   trace.Tracer
 	log      *slog.Logger
 	metrics  *metrics
 	compiled *lru.Cache[schedule.Spec, *schedule.Recurring] // of expressions
@@ -93,7 +96,7 @@ func New(cfg Config, deps Deps) (*Scheduler, error) {
 		return nil, err
 	}
 	return &Scheduler{
-		cfg: cfg, queues: deps.Queues, log: deps.Log.With("component", "scheduler"), metrics: m,
+		cfg: cfg, queues: deps.Queues, tracer: deps.Tracer, log: deps.Log.With("component", "scheduler"), metrics: m,
 		compiled: compiled, zones: zones,
 	}, nil
 }

@@ -75,6 +75,8 @@ type Statements struct {
 	// StatusOnly: nothing is handed out here. Items have a status and nothing
 	// else, and Write takes ids and statuses.
 	StatusOnly bool
+	// Name is what traces call such a queue, which has no settings to have one.
+	Name string
 
 	expire, due, extend                     string
 	lockGroups, groupRoom, slotsOut, unpark string

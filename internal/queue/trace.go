@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -23,6 +24,7 @@ func (w *Work) trace() {
 	if w.store.cfg.Tracer == nil {
 		return
 	}
+	name := cmp.Or(w.settings.name, w.sql.Name)
 	for _, c := range w.changes {
 		if c.trace == "" {
 			continue
@@ -30,8 +32,8 @@ func (w *Work) trace() {
 		if len(w.traced) == stream.MostTraced {
 			return
 		}
-		w.traced = append(w.traced, tracedMove{c.trace, w.move.String() + " " + w.settings.name, []attribute.KeyValue{
-			attribute.String("messaging.destination.name", w.settings.name), attribute.Int64("millrace.item", c.id),
+		w.traced = append(w.traced, tracedMove{c.trace, w.move.String() + " " + name, []attribute.KeyValue{
+			attribute.String("messaging.destination.name", name), attribute.Int64("millrace.item", c.id),
 			attribute.String("millrace.status", c.state.Status.String()), attribute.Int("millrace.attempt", int(c.state.Attempts)),
 			attribute.Int("millrace.generation", int(c.state.Generation)), attribute.String("millrace.worker", c.state.Worker),
 		}})

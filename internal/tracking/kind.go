@@ -54,7 +54,7 @@ func statementsOf(s shard.Stage) *queue.Statements {
 	if s == shard.EventIngest {
 		return queue.Statements{
 			Lock: fill(text("lock_ingest")), Find: findIngest, Write: text("write_ingest"),
-			StatusOnly: true,
+			StatusOnly: true, Name: s.String(),
 		}.Prepare()
 	}
 	return queue.Statements{
@@ -73,7 +73,7 @@ func (Kind) Bodies(ctx context.Context, pool *pgxpool.Pool, refs []queue.Ref) ([
 	bodies := make([][]byte, len(refs))
 	var place int
 	var w stream.WorkItem
-	_, err = pgx.ForEachRow(rows, []any{&place, &w.Filename, &w.Shard, &w.Attempts, &w.CreatedAt}, func() (err error) {
+	_, err = pgx.ForEachRow(rows, []any{&place, &w.Filename, &w.Shard, &w.Attempts, &w.CreatedAt, &w.TraceParent}, func() (err error) {
 		r := refs[place-1]
 		w.ID, w.Stage, w.Generation, w.CreatedAt = r.Item, shard.Stage(r.Queue).String(), r.Generation,
 			w.CreatedAt.UTC()

@@ -31,12 +31,13 @@ func (s *Store) Register(ctx context.Context, files []Registration) ([]int, erro
 	made := make([]int, len(files))
 	sql := text("register")
 	err := s.queues.Transact(ctx, fmt.Sprintf("register %d files", len(files)), func(t *queue.Tx) error {
+		traced := t.TraceAdded(ctx, "shards")
 		for i, f := range files {
 			t.Batch.Queue("INSERT INTO millrace.file (filename, priority) VALUES ($1, $2) ON CONFLICT DO NOTHING",
 				f.Filename, f.Priority)
 			// The file's row says that nobody cancels or drops it meanwhile.
 			t.Batch.Queue("SELECT 1 FROM millrace.file WHERE filename = $1 FOR SHARE", f.Filename)
-			t.Batch.Queue(sql, f.Filename, f.Shards).QueryRow(func(r pgx.Row) error {
+			t.Batch.Queue(sql, f.Filename, f.Shards, traced).QueryRow(func(r pgx.Row) error {
 				var cancelled *bool
 				if err := r.Scan(&made[i], &cancelled); err != nil {
 					return err

@@ -46,6 +46,8 @@ type NewItem struct {
 	EnqueueItem
 	Attempts int32 `json:"attempts,omitempty"` // that were made before
 	Allowed  int32 `json:"allowed,omitempty"`  // attempts after which it is dead, with those; 0: as the queue says
+	// Trace is the span within which the moves of the item are, see stream.TraceOf; empty: that of the caller.
+	Trace string `json:"-"`
 }
 
 // enqueue is stream.Enqueue as it is read.

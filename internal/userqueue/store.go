@@ -1,6 +1,7 @@
 package userqueue
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -192,25 +193,24 @@ func (s *Store) AddIn(ctx context.Context, t *queue.Tx, name string, items []New
 	if err != nil {
 		return nil, err
 	}
-	return added, traceAdded(ctx, t, name, added)
+	return added, traceAdded(ctx, t, name, items, added)
 }
 
-// traceAdded has the items that were added continue the caller's trace, if there is one.
-func traceAdded(ctx context.Context, t *queue.Tx, name string, added []Added) error {
-	traced := t.TraceAdded(ctx, name)
-	if traced == "" {
-		return nil
-	}
+// traceAdded has the items that were added continue their traces, or the caller's, where there is one.
+func traceAdded(ctx context.Context, t *queue.Tx, name string, items []NewItem, added []Added) error {
+	common := t.TraceAdded(ctx, name)
 	var ids []int64
-	for _, a := range added {
-		if !a.Existing {
-			ids = append(ids, a.ID)
+	var traces []string
+	for i, a := range added {
+		if own := cmp.Or(items[i].Trace, common); own != "" && !a.Existing {
+			ids, traces = append(ids, a.ID), append(traces, own)
 		}
 	}
 	if len(ids) == 0 {
 		return nil
 	}
-	t.Batch.Queue("UPDATE millrace.item SET trace_parent = $2 WHERE id = ANY ($1::bigint[])", ids, traced)
+	t.Batch.Queue(`UPDATE millrace.item AS i SET trace_parent = u.trace
+		FROM unnest($1::bigint[], $2::text[]) AS u (id, trace) WHERE i.id = u.id`, ids, traces)
 	return t.Flush(ctx)
 }
 

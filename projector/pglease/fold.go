@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/millrace-io/millrace/projector/fold"
 )
@@ -27,6 +28,7 @@ type Deps struct {
 	NATS     *nats.Conn
 	JS       jetstream.JetStream // on that connection
 	Postgres *pgxpool.Pool
+	Tracer   trace.Tracer // has spans for messages that are traced; nil: nothing is traced
 	Log      *slog.Logger
 }
 
@@ -53,8 +55,10 @@ func Fold(
 	f, err := fold.New(fold.Config{
 		Rewind: true, BatchMessages: cfg.BatchMessages, MinInterval: interval, MaxInterval: interval,
 	}, fold.Deps{
-		Input: fold.NewStream(fold.StreamConfig{Stream: cfg.Stream, Consumer: cfg.Consumer}, deps.NATS, deps.JS, log),
-		Lease: lease, Log: log,
+		Input: fold.NewStream(fold.StreamConfig{
+			Stream: cfg.Stream, Consumer: cfg.Consumer, Traces: deps.Tracer != nil,
+		}, deps.NATS, deps.JS, log),
+		Lease: lease, Tracer: deps.Tracer, Log: log,
 	}, &view{lease: lease, apply: apply})
 	if err != nil {
 		return err

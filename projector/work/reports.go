@@ -32,7 +32,7 @@ type reports struct {
 // readReports applies what daemons report over NATS.
 func (t *session) readReports(ctx context.Context) error {
 	return pglease.Fold(ctx, pglease.Config{Stream: stream.Shards, Consumer: "reports", BatchMessages: batchSize},
-		pglease.Deps{NATS: t.nc, JS: t.js, Postgres: t.store.Pool(), Log: t.log}, t.applyReports)
+		pglease.Deps{NATS: t.nc, JS: t.js, Postgres: t.store.Pool(), Tracer: t.tracer, Log: t.log}, t.applyReports)
 }
 
 // applyReports applies reports, in as few transactions as it takes.
@@ -153,7 +153,7 @@ func (r *reports) withdraw(ctx context.Context, stage shard.Stage, command queue
 func (r *reports) applyFile(ctx context.Context, one report) error {
 	var err error
 	if one.move == shard.Register {
-		_, err = r.shards.Register(ctx, []tracking.Registration{{Filename: one.command.Name, Shards: one.shards}})
+		_, err = r.shards.Register(stream.WithTrace(ctx, one.Trace), []tracking.Registration{{Filename: one.command.Name, Shards: one.shards}})
 	} else {
 		_, err = r.shards.FinishIngest(ctx, one.command.Name, queue.Command{})
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-io/millrace/internal/leader"
@@ -52,6 +53,7 @@ type Deps struct {
 	Store    *queue.Store
 	Handout  *handout.Handout
 	Shards   *tracking.Store // what reports of shards go to
+	Tracer   trace.Tracer    // has spans for reports that are traced; nil: nothing is traced
 	Registry prometheus.Registerer
 	Log      *slog.Logger
 }
@@ -68,6 +70,7 @@ type Service struct {
 	lead    *leader.Candidate
 	pulls   *pulls.Service
 	leases  leases
+	tracer  trace.Tracer
 	log     *slog.Logger
 	metrics *metrics
 }
@@ -94,7 +97,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	cfg = cfg.withDefaults()
 	s := &Service{
 		cfg: cfg, nc: deps.NATS, js: js, store: deps.Store, handout: deps.Handout, shards: deps.Shards,
-		lead: lead, log: log, metrics: m,
+		lead: lead, tracer: deps.Tracer, log: log, metrics: m,
 	}
 	s.pulls, err = pulls.New(deps.NATS, s.leases.of(cfg), deps.Log)
 	return s, err

@@ -11,6 +11,9 @@ import (
 // WorkItem is the body of a message of Work: an item that is ready. Those of
 // shards have a filename, a shard and a stage.
 type WorkItem struct {
+	// TraceParent is the span that registered the shard, as of a QueueItem.
+	TraceParent string `json:"traceparent,omitempty"`
+
 	ID         int64     `json:"id"`
 	Filename   string    `json:"filename"`
 	Shard      int       `json:"shard"`
@@ -39,7 +42,7 @@ type QueueItem struct {
 	CreatedAt  time.Time       `json:"created_at"`
 }
 
-// ItemTrace returns the TraceParent of an encoded QueueItem, without decoding all of it.
+// ItemTrace returns the TraceParent of an encoded QueueItem or WorkItem, without decoding all of it.
 func ItemTrace(body []byte) string {
 	const before = `{"traceparent":"`
 	if rest, ok := bytes.CutPrefix(body, []byte(before)); ok && len(rest) > traceParentSize && rest[traceParentSize] == '"' {

@@ -120,7 +120,8 @@ func tracedEvent(n int) string {
 }
 
 // TestTraces: the trace of one event leads from its request over the fold to the announcement
-// that readers hear, and that of one item from its addition to its end. Headers that are none,
+// that readers hear, and that of one item from its addition to its end; so do those of a batch, of a
+// run of a job, and of a shard. Headers that are none,
 // or too many, change nothing else.
 func TestTraces(t *testing.T) {
 	t.Parallel()
@@ -129,6 +130,9 @@ func TestTraces(t *testing.T) {
 	t.Run("event", func(t *testing.T) { testEventTrace(t, s, r) })
 	t.Run("item", func(t *testing.T) { testItemTrace(t, s, r) })
 	t.Run("plain daemon", func(t *testing.T) { testPlainTrace(t, s, r) })
+	t.Run("batch", func(t *testing.T) { testBatchTrace(t, s, r) })
+	t.Run("job", func(t *testing.T) { testJobTrace(t, s, r) })
+	t.Run("shard", func(t *testing.T) { testShardTrace(t, s, r) })
 	t.Run("headers", func(t *testing.T) { testTraceHeaders(t, s, r) })
 }
 

@@ -1,8 +1,8 @@
 WITH f AS (
     SELECT priority, cancelled_at FROM millrace.file WHERE filename = $1
 ), made AS (
-    INSERT INTO millrace.pipeline_tracking (filename, shard, priority, event_ingest_status)
-    SELECT $1, u.shard, f.priority, 'started'
+    INSERT INTO millrace.pipeline_tracking (filename, shard, priority, event_ingest_status, trace_parent)
+    SELECT $1, u.shard, f.priority, 'started', nullif($3, '')
     FROM f, (SELECT DISTINCT unnest($2::integer[]) AS shard ORDER BY shard) AS u
     ON CONFLICT (filename, shard) DO NOTHING
     RETURNING id, shard
