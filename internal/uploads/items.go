@@ -61,9 +61,23 @@ func itemsSQL(byRow bool, result string) string {
 		CASE WHEN json_typeof(input) = 'array' THEN left(input ->> $7::integer, 200) ELSE left(input ->> $10::text, 200) END,
 		CASE WHEN json_typeof(input) = 'array' THEN left(input ->> $8::integer, 200) ELSE left(input ->> $11::text, 200) END,
 		CASE WHEN json_typeof(input) = 'array' THEN left(input ->> $9::integer, 200) ELSE left(input ->> $12::text, 200) END
-	FROM page JOIN millrace.upload_row AS r ON r.job_no = $1 AND r.row_no = page.row_no
-	LEFT JOIN millrace.upload_result AS x ON x.job_no = $1 AND x.row_no = page.row_no` + heldJoin("page") + `
+	FROM page` + inputJoin("page") + resultJoin("page") + heldJoin("page") + `
 	WHERE place > $6 ORDER BY place`
+}
+
+// inputJoin has the inputs r of the rows of a page, and resultJoin their results x. Each is looked up by itself: before
+// statistics know the job $1, Postgres takes it for one without rows, and a join would read all of them for each row.
+// OFFSET 0 keeps it from one.
+func inputJoin(page string) string {
+	return `, LATERAL (
+		SELECT input FROM millrace.upload_row WHERE job_no = $1 AND row_no = ` + page + `.row_no OFFSET 0
+	) AS r`
+}
+
+func resultJoin(page string) string {
+	return ` LEFT JOIN LATERAL (
+		SELECT result, error FROM millrace.upload_result WHERE job_no = $1 AND row_no = ` + page + `.row_no OFFSET 0
+	) AS x ON true`
 }
 
 // heldJoin has the item of a row that is PROCESSING, with who has it.

@@ -82,10 +82,9 @@ func resultOf(j Job) string {
 }
 
 func resultsFrom(j Job) string {
-	from := ` FROM millrace.upload_item AS i
-		JOIN millrace.upload_row AS r ON r.job_no = i.job_no AND r.row_no = i.row_no`
+	from := " FROM millrace.upload_item AS i" + inputJoin("i")
 	if j.Queued() {
-		from += " LEFT JOIN millrace.upload_result AS x ON x.job_no = i.job_no AND x.row_no = i.row_no"
+		from += resultJoin("i")
 	}
 	return from + " WHERE i.job_no = $1 AND i.status = 2"
 }

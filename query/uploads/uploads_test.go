@@ -533,3 +533,80 @@ func TestRejectedPreviewFile(t *testing.T) {
 		t.Errorf("%s", item.Result)
 	}
 }
+
+// TestFreshUpload: a page reads the rows that it shows, and not all of its upload's, and an export reads each once, also
+// before Postgres has statistics of these.
+func TestFreshUpload(t *testing.T) {
+	s := serve(t, auth.Config{})
+	ctx := t.Context()
+	exec := func(sql string) {
+		if _, err := s.pool.Exec(ctx, sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(`ALTER TABLE millrace.upload_item SET (autovacuum_enabled = off); ALTER TABLE millrace.upload_row SET (autovacuum_enabled = off)`)
+	file := "no,name\n"
+	for no := range 5000 {
+		file += fmt.Sprintf("%d,row\n", no)
+	}
+	s.fill("", "known.csv", file, nil)
+	exec("ANALYZE millrace.upload_item, millrace.upload_row")
+	j := s.fill("", "fresh.csv", file, nil)
+
+	cfg := s.pool.Config() // a copy
+	cfg.MaxConns = 1       // what a connection has read is told by itself
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	store, err := uploads.New(pool, uploads.Limits{}, uploads.Attempts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func() (n int) {
+		if _, err := pool.Exec(ctx, "SELECT pg_stat_force_next_flush()"); err != nil {
+			t.Fatal(err)
+		}
+		if err := pool.QueryRow(ctx, `SELECT sum(idx_tup_fetch + seq_tup_read)::integer FROM pg_stat_user_tables
+			WHERE relname IN ('upload_item', 'upload_row')`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	statuses, err := schema.ParseStatuses("PENDING,PROCESSING,DONE,ERROR,NOT_FOUND,SKIPPED")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const size = 50
+	for _, byRow := range []bool{true, false} {
+		before := read()
+		page, _, err := store.Items(ctx, j, uploads.ItemsQuery{
+			Statuses: statuses, ByRow: byRow, After: schema.Cursor{Job: j.ID.String(), Row: 4000}, Limit: size,
+		})
+		if err != nil || len(page) != size {
+			t.Fatal(len(page), err)
+		}
+		if n := read() - before; n < size || n > 4*size {
+			t.Errorf("by row %v: a page of %d items has read %d rows", byRow, size, n)
+		}
+	}
+	exec("UPDATE millrace.upload_item SET status = 2")
+	before := read()
+	results, err := store.Results(ctx, uploads.Viewer{All: true}, j.ID, uploads.MaxColumns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, more := 0, true
+	for more {
+		var page []uploads.Result
+		if page, more, err = results.Next(); err != nil {
+			t.Fatal(err)
+		}
+		all += len(page)
+	}
+	results.Close()
+	if n := read() - before; all != 5000 || n < 2*all || n > 4*all {
+		t.Errorf("an export of %d rows has read %d", all, n)
+	}
+}

@@ -1,0 +1,72 @@
+package uploads
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
+	"github.com/millrace-io/millrace/internal/uploads"
+
+	schema "github.com/millrace-io/millrace/schemas/uploads"
+)
+
+// TestFeedFreshUpload: a feed reads the rows that it feeds, and not all before them, also before Postgres has statistics of
+// their upload.
+func TestFeedFreshUpload(t *testing.T) {
+	s := openShop(t, auth.Config{})
+	ctx := t.Context()
+	exec := func(sql string) {
+		t.Helper()
+		if _, err := s.pool.Exec(ctx, sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(`ALTER TABLE millrace.upload_item SET (autovacuum_enabled = off); ALTER TABLE millrace.upload_row SET (autovacuum_enabled = off)`)
+	file := []byte("a\n" + strings.Repeat("1\n", 5000))
+	stop := s.run(schema.Bounds{})
+	known := s.made("known.csv", file)
+	s.until(known, "done", func(j uploads.Job) bool { return j.State == schema.Done })
+	exec("ANALYZE millrace.upload_item, millrace.upload_row")
+	fresh := s.made("fresh.csv", file, "processor", "enrich")
+	j := s.until(fresh, "persisted", func(j uploads.Job) bool { return j.ReadAll })
+	stop()
+	exec(`WITH ended AS (UPDATE millrace.upload_item AS i SET status = 2 FROM millrace.upload AS u
+			WHERE u.no = i.job_no AND u.processor = 'enrich' AND row_no <= 4900 RETURNING i.job_no)
+		UPDATE millrace.upload SET pending = pending - 4900, done = done + 4900 WHERE no = (SELECT DISTINCT job_no FROM ended)`)
+	cfg := s.pool.Config() // a copy
+	cfg.MaxConns = 1       // what a connection has read is told by itself
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	store, err := uploads.New(pool, uploads.Limits{}, uploads.Attempts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	feed, _, err := feeder(store, nil, embeddedtest.Log(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func() (n int) {
+		if _, err := pool.Exec(ctx, "SELECT pg_stat_force_next_flush()"); err != nil {
+			t.Fatal(err)
+		}
+		if err := pool.QueryRow(ctx, `SELECT sum(idx_tup_fetch + seq_tup_read)::integer FROM pg_stat_user_tables
+			WHERE relname = 'upload_row'`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := read()
+	n, err := feed.Step(ctx, "enrich")
+	if err != nil || n == 0 {
+		t.Fatal(n, err)
+	}
+	if rows := read() - before; rows < n || rows > 4*n {
+		t.Errorf("to feed %d rows of %s, %d were read", n, j.ID, rows)
+	}
+}
