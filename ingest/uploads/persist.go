@@ -39,7 +39,8 @@ func (r *Runner) persist(ctx context.Context, j uploads.Job) error {
 			return r.unreadable(ctx, j, err)
 		}
 	}
-	return r.unreadable(ctx, j, p.run(ctx))
+	err = p.run(ctx)
+	return r.unreadable(ctx, j, errors.Join(err, p.wait()))
 }
 
 // unreadable stops an upload that cannot be read on or may have no more rows, and returns other errors.
@@ -75,6 +76,17 @@ type persisting struct {
 	size    int // of its content, in bytes
 	buffer  bytes.Buffer
 	encoder *json.Encoder
+
+	writing chan written // nil: no batch is
+}
+
+// written is what became of a batch.
+type written struct {
+	upto   int32
+	rows   int
+	took   time.Duration
+	waited bool // for a connection
+	err    error
 }
 
 func (p *persisting) run(ctx context.Context) error {
@@ -96,7 +108,7 @@ func (p *persisting) run(ctx context.Context) error {
 			}
 		}
 	}
-	if err := p.flush(ctx); err != nil {
+	if err := errors.Join(p.flush(ctx), p.wait()); err != nil {
 		return err
 	}
 	return p.store.EndRead(ctx, p.job, p.upto, rate(p.all, time.Since(p.begun)))
@@ -128,25 +140,42 @@ func (p *persisting) add(row tabular.Row) error {
 	return nil
 }
 
-// flush persists the next batch.
+// flush begins to persist the next batch, once the one before it is persisted. Rows are read meanwhile.
 func (p *persisting) flush(ctx context.Context) error {
-	n := p.next.Upto - p.next.After
+	if err := p.wait(); err != nil {
+		return err
+	}
+	b := p.next
+	n := int(b.Upto - b.After)
 	if n == 0 {
 		return nil
 	}
-	waits, start := p.store.Pool().Stat().EmptyAcquireCount(), time.Now()
-	err := p.append(ctx, p.next)
-	if err != nil {
-		p.batch.Failed()
-		return err
+	p.next, p.size = uploads.Rows{After: b.Upto, Upto: b.Upto}, 0
+	ended := make(chan written, 1)
+	p.writing = ended
+	go func() {
+		waits, start := p.store.Pool().Stat().EmptyAcquireCount(), time.Now()
+		err := p.append(ctx, b)
+		ended <- written{b.Upto, n, time.Since(start), p.store.Pool().Stat().EmptyAcquireCount() > waits, err}
+	}()
+	return nil
+}
+
+// wait waits until the batch is persisted that flush has begun to, if any.
+func (p *persisting) wait() error {
+	if p.writing == nil {
+		return nil
 	}
-	took := time.Since(start)
-	p.batch.Took(int(n), took, p.store.Pool().Stat().EmptyAcquireCount() > waits)
-	p.metrics.persisted(int(n), took, p.batch.Mean())
-	p.all += int(n)
-	p.upto = p.next.Upto
-	p.next = uploads.Rows{After: p.upto, Upto: p.upto}
-	p.size = 0
+	w := <-p.writing
+	p.writing = nil
+	if w.err != nil {
+		p.batch.Failed()
+		return w.err
+	}
+	p.batch.Took(w.rows, w.took, w.waited)
+	p.metrics.persisted(w.rows, w.took, p.batch.Mean())
+	p.all += w.rows
+	p.upto = w.upto
 	return nil
 }
 
