@@ -29,6 +29,14 @@
 //
 //	go run ./test/bench -only batches -items 500000 -storm 200000 -stored 1000000
 //
+// The section uploads sends -rows rows of 600 bytes. What persists them, and the processor copy, are
+// compared with COPY of the same file into a plain table; a queue whose workers do nothing, with the
+// same items in a queue by themselves; pages, while rows rest and while they move, with reads of as many
+// rows by primary key; exports, by a process of the role query whose memory is watched, with what writes
+// the same format without Millrace; and another user's 100 rows beside all of these, with as many alone.
+//
+//	go run ./test/bench -only uploads -rows 1000000
+//
 // The section cluster emits events into three NATS servers that hold each stream in three
 // copies, and into one that holds it once, while the program folds them. Each server syncs each
 // write to disk, and is a process on the same cores: three machines have three disks.

@@ -51,11 +51,13 @@ type config struct {
 	storm  int // items that are all RATE_LIMITED; 0: a fifth of that
 	stored int // items that one is looked up among by its id; 0: as many as events
 
+	rows int // of uploads; 0: a fifth of events
+
 	subscribers int  // of live views
 	apart       bool // they are served by a process of its own
 }
 
-var sectionNames = []string{"backlog", "query", "live", "subscribers", "http", "publish", "shards", "work", "scheduler", "batches", "cluster"}
+var sectionNames = []string{"backlog", "query", "live", "subscribers", "http", "publish", "shards", "work", "scheduler", "batches", "uploads", "cluster"}
 
 func parse(args []string, errOut io.Writer) (config, error) {
 	cfg := config{bin: os.Getenv("MILLRACE_BIN")}
@@ -74,6 +76,7 @@ func parse(args []string, errOut io.Writer) (config, error) {
 	flags.IntVar(&cfg.items, "items", 0, "items of batches that are read from stored objects; 0: as many as -events")
 	flags.IntVar(&cfg.storm, "storm", 0, "items that are all RATE_LIMITED; 0: a fifth of -items")
 	flags.IntVar(&cfg.stored, "stored", 0, "stored items among which one is found by its id; 0: as many as -events")
+	flags.IntVar(&cfg.rows, "rows", 0, "rows of 600 bytes that are uploaded; 0: a fifth of -events")
 	flags.BoolVar(&cfg.apart, "apart", false, "have subscribers served by a process that has the role query alone")
 	only := flags.String("only", strings.Join(sectionNames, ","), "sections to measure")
 	if err := flags.Parse(args); err != nil {
@@ -82,6 +85,7 @@ func parse(args []string, errOut io.Writer) (config, error) {
 	cfg.only = strings.Split(*only, ",")
 	cfg.items = cmp.Or(cfg.items, cfg.events)
 	cfg.storm, cfg.stored = cmp.Or(cfg.storm, cfg.items/5), cmp.Or(cfg.stored, cfg.events)
+	cfg.rows = cmp.Or(cfg.rows, cfg.events/5)
 	return cfg, cfg.check(errOut)
 }
 
@@ -95,8 +99,8 @@ func (c *config) check(errOut io.Writer) error {
 		if c.events < 1000 || c.runs < 1 {
 			return errors.New("-events has to be at least 1000, -runs at least 1")
 		}
-		if c.items < 0 || c.storm < 0 || c.stored < 0 {
-			return errors.New("-items, -storm and -stored must not be negative")
+		if c.items < 0 || c.storm < 0 || c.stored < 0 || c.rows < 0 {
+			return errors.New("-items, -storm, -stored and -rows must not be negative")
 		}
 		return nil
 	}()
@@ -184,7 +188,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 		"backlog": b.backlog, "query": b.query, "live": b.live, "subscribers": b.subscribers,
 		"http": b.post, "publish": b.publish,
 		"shards": b.shards, "work": b.work, "scheduler": b.scheduler,
-		"batches": b.batches, "cluster": b.cluster,
+		"batches": b.batches, "uploads": b.uploads, "cluster": b.cluster,
 	}
 	for _, name := range sectionNames {
 		if !slices.Contains(b.cfg.only, name) {

@@ -89,8 +89,8 @@ func (b *bench) subscribers(ctx context.Context) (err error) {
 	return b.awaitFolded(ctx, m)
 }
 
-// queryRole starts a process beside the program that serves its views, and nothing else.
-func (b *bench) queryRole(ctx context.Context, m *millrace) (*millrace, error) {
+// queryRole starts a process beside the program that serves its views, and nothing else. Its environment has env on top.
+func (b *bench) queryRole(ctx context.Context, m *millrace, env ...string) (*millrace, error) {
 	addrs, err := port.Reserve(2)
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (b *bench) queryRole(ctx context.Context, m *millrace) (*millrace, error) {
 	if b.cfg.profile != "" {
 		args = append(args, "--pprof-addr="+q.profile)
 	}
-	if q.program, err = launch(b.cfg.bin, args, nil); err != nil {
+	if q.program, err = launch(b.cfg.bin, args, env); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, subscriberPatience)

@@ -11,7 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -92,8 +92,8 @@ func (w stopwatch) stop(n int) speed {
 	return speed{float64(n) / took.Seconds(), float64(cpu.Microseconds()) / float64(n)}
 }
 
-// empty starts the program on an empty folder, alone on the machine.
-func (b *bench) empty(ctx context.Context) (*millrace, error) {
+// empty starts the program on an empty folder, alone on the machine. Its environment has env on top.
+func (b *bench) empty(ctx context.Context, env ...string) (*millrace, error) {
 	if b.running != nil {
 		err := b.running.close()
 		if b.running = nil; err != nil {
@@ -107,7 +107,7 @@ func (b *bench) empty(ctx context.Context) (*millrace, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := b.up(ctx, data)
+	m, err := b.up(ctx, data, env...)
 	if err != nil {
 		return nil, err
 	}
@@ -190,31 +190,48 @@ func (m *millrace) workThrough(ctx context.Context, stage string, n int) (speed,
 	if err := m.queued(ctx, stage, n); err != nil {
 		return speed{}, err
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	var mu sync.Mutex
-	seen, all := 0, make(chan struct{})
-	handler := func(context.Context, client.Item) error {
-		mu.Lock()
-		defer mu.Unlock()
-		if seen++; seen == n {
-			close(all)
-		}
-		return nil
-	}
-	ended := make(chan error, 1)
-	watch := newStopwatch()
-	go func() { ended <- client.Work(ctx, m.nc, stage, handler, client.WorkConfig{Concurrency: workers}) }()
-	select {
-	case <-all:
-	case err := <-ended:
-		return speed{}, fmt.Errorf("the client ended: %w", err)
-	}
-	stop() // returns when every end is durable
-	if err := <-ended; err != nil {
+	v, err := m.workOff(ctx, stage, n)
+	if err != nil {
 		return speed{}, err
 	}
-	return watch.stop(n), m.allDone(ctx, stage, n)
+	return v, m.allDone(ctx, stage, n)
+}
+
+// workOff works n items of a queue with handlers that do nothing, and returns the speed until their ends are durable.
+func (m *millrace) workOff(ctx context.Context, queue string, n int) (speed, error) {
+	var seen atomic.Int64
+	all := make(chan struct{})
+	watch := newStopwatch()
+	stop := m.startWork(ctx, queue, workers, func() {
+		if seen.Add(1) == int64(n) {
+			close(all)
+		}
+	})
+	select {
+	case <-all:
+	case <-ctx.Done():
+		return speed{}, errors.Join(ctx.Err(), stop())
+	}
+	if err := stop(); err != nil {
+		return speed{}, err
+	}
+	return watch.stop(n), nil
+}
+
+// startWork works the items of a queue. stop returns when every end is durable.
+func (m *millrace) startWork(ctx context.Context, queue string, concurrency int, each func()) (stop func() error) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- client.Work(ctx, m.nc, queue, func(context.Context, client.Item) error {
+			each()
+			return nil
+		}, client.WorkConfig{Concurrency: concurrency})
+	}()
+	return func() error {
+		cancel()
+		return <-ended
+	}
 }
 
 // onStream is how many items' messages wait on the stream at least, where there are
