@@ -97,6 +97,7 @@ var catalogue = []area{
 	ofJobsArea,
 	ofBatchesArea,
 	ofSystemsArea,
+	ofUploadsArea,
 }
 
 // ofShardsArea has the faults of what the shards' work needs.

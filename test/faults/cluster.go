@@ -37,6 +37,8 @@ type cluster struct {
 	chHTTP, ingestAddr, queryAddr             string
 	postgresAddr, otherIngestAddr             string
 	objectsAddr                               string // of object storage
+	hookAddr                                  string // of the receiver of a webhook
+	watched                                   string // folder whose files are uploaded
 	postgresPassword                          string
 	peer                                      peer               // in the place of the projectors, if any
 	tables                                    []string           // that are written to
@@ -48,7 +50,7 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	addrs, err := port.Reserve(80)
+	addrs, err := port.Reserve(81)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +62,11 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 	c := &cluster{
 		dir: dir, bin: bin, kept: map[string]rotting{}, tables: []string{"events", "funnel"}, natsAddrs: servers[:1],
 		chHTTP: servers[2], ingestAddr: servers[3], queryAddr: servers[4],
-		postgresAddr: take(1)[0], otherIngestAddr: take(1)[0], objectsAddr: take(1)[0], postgresPassword: strconv.FormatUint(rand.Uint64(), 36),
+		postgresAddr: take(1)[0], otherIngestAddr: take(1)[0], objectsAddr: take(1)[0], hookAddr: take(1)[0],
+		postgresPassword: strconv.FormatUint(rand.Uint64(), 36), watched: filepath.Join(dir, "watched"),
+	}
+	if err := os.MkdirAll(c.watched, 0o755); err != nil {
+		return nil, err
 	}
 	if cfg.nodes > 1 {
 		c.nodes, c.natsAddrs = newNodes(dir, self, cfg.nodes, take)
@@ -86,6 +92,9 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 		fmt.Sprint("MILLRACE_SLOT_GROUPS=", cfg.groups),
 		"MILLRACE_S3_ENDPOINT=http://"+c.objectsAddr, "MILLRACE_S3_REGION=us-east-1",
 		"MILLRACE_MAX_ATTEMPTS_ERROR=10000", "MILLRACE_UPLOADS_USER_OPEN=1000", // faults cost any number of both
+		"MILLRACE_WEBHOOK_ALLOW=127.0.0.0/8",
+		"MILLRACE_UPLOADS_WATCH=file://"+c.watched, "MILLRACE_UPLOADS_WATCH_USER=watcher", "MILLRACE_UPLOADS_WATCH_EVERY=1s",
+		"MILLRACE_UPLOADS_WATCH_SETTLE=1s",
 		"MILLRACE_LOG_LEVEL=debug", "MILLRACE_LOG_FORMAT=json",
 	)
 	first := cmp.Or(cfg.from, bin)

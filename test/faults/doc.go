@@ -45,15 +45,19 @@
 // again. At every look the sums of each batch add up. At the end each item of each batch that
 // was acknowledged has one outcome, of the content that counts, and one more for its retry.
 //
-// A fifth workload are uploads. Files are sent to the ingest processes, and workers of a queue make
-// results of their rows: some rows fail at first, are not found, skipped or refused, and some workers
-// vanish. At every look the counters of each upload are those of its rows in the same snapshot, no row
-// is PROCESSING whose item has ended, and the number of processed items has not fallen. At the end
-// each row of each upload that was acknowledged has the one status and result that was planned.
+// A fifth workload are uploads. Files are sent to the ingest processes as forms and by tus, whose connections break, and
+// come into a watched folder, where some are renamed, copied or overwritten. Workers of a queue make results of their
+// rows: some rows fail at first, are not found, skipped or refused, and some workers vanish. Another queue has a webhook,
+// whose receiver is in this program: it checks signatures, and by a plan it is slow, hangs, throttles, fails and dies.
+// At every look the counters of each upload are those of its rows in the same snapshot, no row is PROCESSING whose item
+// has ended, and the number of processed items has not fallen. One upload is exported again and again, and each file is
+// held to its rows. At the end each row of each upload that was acknowledged has the one status and result that was
+// planned, and each content of the folder is one upload. With -upload-rows there is a large one beside them.
 //
 //	go run ./test/faults -seed 7 -for 2m
 //	go run ./test/faults -seed 7 -for 2m -nodes 3     three NATS servers, streams in three copies
 //	go run ./test/faults -seed 7 -for 2m -overlap     faults overlap from the first one on
+//	go run ./test/faults -seed 7 -for 5m -upload-rows 200000 -faults kill-ingest,kill-postgres
 //	go run ./test/faults -soak -for 2h                no faults: what grows?
 //	go run ./test/faults -seed 7 -for 2m -peer plain  breaks what is used in place of projectors
 //	go run ./test/faults -seed 7 -from millrace-1.0   begins with that program, and upgrades it

@@ -23,6 +23,7 @@ type saboteur struct {
 	shards  *shards    // nil: they are not worked
 	crawls  *crawls    // nil: there are no jobs
 	batches *batchLoad // nil: there are no batches
+	uploads *uploadLoad
 	out     io.Writer
 
 	failing  sync.Mutex // held while a system fails

@@ -71,6 +71,8 @@ type config struct {
 	soak    bool
 	overlap bool // from the first round on
 
+	uploadRows int // of a large upload; 0: there is none
+
 	catalogue bool // print it, and break nothing
 
 	record  string // folder for the metrics of outages; empty: they are not recorded
@@ -94,6 +96,7 @@ func parse(args []string, errOut io.Writer) (config, error) {
 	flags.BoolVar(&cfg.keep, "keep", false, "leave the folder with all data and logs, as a failure does")
 	flags.BoolVar(&cfg.soak, "soak", false, "inject no faults, and look for what grows: memory, open files, goroutines")
 	flags.BoolVar(&cfg.catalogue, "catalogue", false, "print all kinds of faults as Markdown, and break nothing")
+	flags.IntVar(&cfg.uploadRows, "upload-rows", 0, "rows of a large upload beside the others; 0: there is none")
 	flags.StringVar(&cfg.from, "from", "", "program of an earlier release, to begin with and to upgrade from")
 	flags.StringVar(&cfg.record, "record", "", "record the metrics of outages into this folder, and check nothing")
 	flags.StringVar(&cfg.outages, "outages", "all", "outages to record, separated by commas")
@@ -111,6 +114,8 @@ func parse(args []string, errOut io.Writer) (config, error) {
 		err = errors.New("-rate and -for have to be positive")
 	case cfg.nodes != 1 && cfg.nodes != 3:
 		err = errors.New("-nodes has to be 1 or 3")
+	case cfg.uploadRows < 0:
+		err = errors.New("-upload-rows must not be negative")
 	case cfg.soak && *peerName != "":
 		err = errors.New("-soak is not for peers")
 	case cfg.from != "" && (cfg.soak || *peerName != ""):

@@ -58,6 +58,15 @@ func fetchOnce(ctx context.Context, method, target, body string) ([]byte, error)
 	return answer, err
 }
 
+// fetchInto reads an answer of JSON.
+func fetchInto(ctx context.Context, target string, into any) error {
+	body, err := fetchOnce(ctx, http.MethodGet, target, "")
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(body, into)
+}
+
 // exec changes something, as the login that may.
 func (d database) exec(ctx context.Context, sql string) error {
 	_, err := fetch(ctx, http.MethodPost, "http://"+d.addr+"/?user=default&password="+chPassword, sql)

@@ -109,10 +109,10 @@ func newTrial(cfg config, dir, bin string, out io.Writer) (*trial, error) {
 	if !cfg.soak && cfg.peer == noPeer {
 		t.shards, t.crawls = newShards(cfg.seed, c, t.js), newCrawls(cfg.seed, c, t.js)
 		t.batches = newBatchLoad(cfg.seed, c, t.js)
-		t.uploads = newUploadLoad(cfg.seed, c)
+		t.uploads = newUploadLoad(cfg.seed, c, cfg.uploadRows)
 	}
 	t.sab = &saboteur{
-		cluster: c, watch: t.watch, tape: t.tape, shards: t.shards, crawls: t.crawls, batches: t.batches, out: out,
+		cluster: c, watch: t.watch, tape: t.tape, shards: t.shards, crawls: t.crawls, batches: t.batches, uploads: t.uploads, out: out,
 		injected: map[kind][]injection{},
 	}
 	return t, nil

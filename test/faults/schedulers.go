@@ -39,6 +39,9 @@ func (s *saboteur) disturbJobs(f fault) (end func() error, err error) {
 	if ofBatches(f.kind) && s.batches != nil {
 		return s.batches.objects.begin(f.kind), nil
 	}
+	if f.kind == killExporter {
+		return s.killExporter()
+	}
 	if len(c.schedulers) == 0 {
 		return nil, errors.New("there are no schedulers")
 	}

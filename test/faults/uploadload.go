@@ -1,166 +1,119 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"mime/multipart"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 )
 
-// uploadQueue is the processor of uploads.
-const uploadQueue = "enrich"
-
 // Of the uploads.
 const (
 	uploadEvery   = 4 * time.Second
-	uploadRows    = 48
 	uploadWorkers = 3
+	// largeWorkers are those of a large upload, each of which reports so many items at a time.
+	largeWorkers = 6
+	largeReports = 8
+	largeLook    = 2 * time.Second
 )
 
-// uploadLoad is the fifth workload: files are uploaded, and workers of a queue make results of their rows: some fail at
-// first, find nothing, refuse a row, or vanish with it. Meanwhile counters are held to rows.
+// uploadLoad is the fifth workload: files are uploaded by forms and by tus, or come into a watched folder. Workers of a
+// queue, and a webhook, make results of their rows: some fail at first, find nothing, refuse a row, or vanish with it.
+// Exports are made of one of them. Meanwhile counters are held to rows.
 type uploadLoad struct {
 	*crew
-	dsn recordOf
+	dsn   recordOf
+	large int // rows of the large upload; 0: there is none
+	files *http.Client
+	hook  *hookReceiver
+	place *watchedPlace
 
-	mu    sync.Mutex
-	sent  int
-	acked map[string]int // numbers of uploads, by the ids that were answered
-	most  map[string]int // items that were processed at the last look, by the id
-	looks int
+	mu      sync.Mutex
+	sent    int
+	coming  bool           // files, or exports are made yet
+	acked   map[string]int // numbers of uploads, by the ids that were answered
+	most    map[string]int // items that were processed at the last look, by the id
+	open    int            // uploads that were not done at the last look
+	looks   int
+	exports int // compared
 }
 
-func newUploadLoad(seed uint64, c *cluster) *uploadLoad {
+func newUploadLoad(seed uint64, c *cluster, large int) *uploadLoad {
 	l := &uploadLoad{
-		crew: newCrew(seed, c, newWorkNotes(c.postgres.clock), uploadQueue),
-		dsn:  recordOf(c.postgresURL(c.postgresAddr)), acked: map[string]int{}, most: map[string]int{},
+		crew: newCrew(seed, c, newWorkNotes(c.postgres.clock), uploadQueue), large: large,
+		dsn: recordOf(c.postgresURL(c.postgresAddr)), acked: map[string]int{}, most: map[string]int{}, coming: true,
+		files: &http.Client{Timeout: time.Minute}, place: &watchedPlace{dir: c.watched},
 	}
 	l.own = true
+	l.hook = newHookReceiver(seed, c.hookAddr, l)
+	l.web.Transport = &http.Transport{MaxIdleConnsPerHost: largeWorkers * largeReports}
 	return l
-}
-
-// rowFate is what workers make of a row.
-type rowFate int
-
-const (
-	rowDone  rowFate = iota
-	rowFails         // at the first attempt
-	rowMissing
-	rowSkipped
-	rowInvalid
-)
-
-// fateOf is that of a row of an upload.
-func fateOf(upload, row int) rowFate {
-	switch (3*upload + row) % 12 {
-	case 1, 2:
-		return rowFails
-	case 3:
-		return rowSkipped
-	case 4:
-		return rowInvalid
-	case 5:
-		return rowMissing
-	}
-	return rowDone
-}
-
-// status is the one that the row has in the end, where it is not DONE.
-func (f rowFate) status() string {
-	return map[rowFate]string{rowMissing: "NOT_FOUND", rowSkipped: "SKIPPED", rowInvalid: "ERROR"}[f]
 }
 
 // run uploads files until sending ends, and works until working ends.
 func (l *uploadLoad) run(sending, working context.Context) error {
-	l.demand(working, http.MethodPost, "/queues", map[string]any{
-		"name": uploadQueue, "max_attempts": 0, "lease_s": workLease.Seconds(),
-	}, nil)
+	for _, queue := range []string{uploadQueue, hookedQueue} {
+		l.demand(working, http.MethodPost, "/queues", map[string]any{
+			"name": queue, "max_attempts": 0, "lease_s": workLease.Seconds(),
+		}, nil)
+	}
+	l.demand(working, http.MethodPut, "/queues/"+hookedQueue+"/webhook", l.hook.settings(), nil)
 	g, working := errgroup.WithContext(working)
 	g.Go(func() error { l.look(working); return nil })
-	for i := range uploadWorkers {
+	g.Go(func() error { return l.hook.run(working) })
+	count := uploadWorkers
+	if l.large > 0 {
+		count = largeWorkers
+	}
+	for i := range count {
 		g.Go(func() error { l.process(working, i); return nil })
 	}
+	l.sendAll(sending, working)
+	return g.Wait()
+}
+
+// sendAll has files come in until sending ends, and returns when all of them have.
+func (l *uploadLoad) sendAll(sending, working context.Context) {
 	var all sync.WaitGroup
-	every := time.NewTicker(uploadEvery)
-	defer every.Stop()
-	for n := 0; sending.Err() == nil && working.Err() == nil; n++ {
+	begin := func(n int) {
 		l.mu.Lock()
-		l.sent = n + 1
+		l.sent++
 		l.mu.Unlock()
 		all.Go(func() { l.upload(working, n) })
+	}
+	l.mu.Lock()
+	l.sent++ // what is exported
+	l.mu.Unlock()
+	all.Go(func() { l.export(sending, working) })
+	all.Go(func() {
+		if err := l.place.run(sending, l.seed); err != nil {
+			l.notes.fail("the watched place: %v", err)
+		}
+	})
+	if l.large > 0 {
+		begin(largeUpload)
+	}
+	every := time.NewTicker(uploadEvery)
+	defer every.Stop()
+	for n := 0; sending.Err() == nil && working.Err() == nil; {
+		if l.room() {
+			begin(n)
+			n++
+		}
 		select {
 		case <-every.C:
 		case <-sending.Done():
 		}
 	}
 	all.Wait()
-	return g.Wait()
-}
-
-// uploadText is the nth file.
-func uploadText(n int) string {
-	var text strings.Builder
-	text.WriteString("upload,row,title\n")
-	for row := 1; row <= uploadRows; row++ {
-		fmt.Fprintf(&text, "%d,%d,\"Chair,\n“%d”\"\n", n, row, row)
-	}
-	return text.String()
-}
-
-// upload sends the nth file until that is answered. Where an answer is lost there may be several of it.
-func (l *uploadLoad) upload(ctx context.Context, n int) {
-	for try := 0; ctx.Err() == nil; try++ {
-		id, err := l.post(ctx, l.ingest[(n+try)%len(l.ingest)], n)
-		if err == nil {
-			l.mu.Lock()
-			l.acked[id] = n
-			l.mu.Unlock()
-			return
-		}
-		wait(ctx, 500*time.Millisecond)
-	}
-}
-
-func (l *uploadLoad) post(ctx context.Context, addr string, n int) (string, error) {
-	var body bytes.Buffer
-	form := multipart.NewWriter(&body)
-	for name, value := range map[string]string{"processor": uploadQueue, "name": fmt.Sprint(n)} {
-		if err := form.WriteField(name, value); err != nil {
-			return "", err
-		}
-	}
-	file, err := form.CreateFormFile("file", fmt.Sprintf("%d.csv", n))
-	if err == nil {
-		_, err = io.WriteString(file, uploadText(n))
-	}
-	if err = errors.Join(err, form.Close()); err != nil {
-		return "", err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/api/v1/uploads", &body)
-	if err != nil {
-		return "", err
-	}
-	req.Header.Set("Content-Type", form.FormDataContentType())
-	resp, err := l.web.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	var out struct{ JobID string }
-	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil || resp.StatusCode != http.StatusCreated {
-		return "", fmt.Errorf("status %d, %v", resp.StatusCode, err)
-	}
-	return out.JobID, nil
+	l.mu.Lock()
+	l.coming = false
+	l.mu.Unlock()
 }
 
 // uploadRow is the payload of an item.
@@ -168,18 +121,54 @@ type uploadRow struct {
 	Input struct{ Upload, Row, Title string }
 }
 
-// process works rows. Now and then it vanishes with what it has.
+// mostOpen is how many uploads may be under way for another one to begin: a busy machine has fewer.
+const mostOpen = 12
+
+// room tells whether another upload may begin.
+func (l *uploadLoad) room() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.open+l.sent-len(l.acked) < mostOpen
+}
+
+// rowOf is the row that a payload has, and the plan of its upload.
+func (l *uploadLoad) rowOf(queue string, payload json.RawMessage) (p uploadPlan, row int, ok bool) {
+	var of uploadRow
+	var n int
+	err := json.Unmarshal(payload, &of)
+	if err == nil {
+		_, err = fmt.Sscan(of.Input.Upload+" "+of.Input.Row, &n, &row)
+	}
+	p = planOf(n, l.large)
+	if err != nil || of.Input.Title != uploadCell(row) || p.processor != queue {
+		l.notes.fail("%s has an item whose payload is %.200s: %v", queue, payload, err)
+		return p, row, false
+	}
+	return p, row, true
+}
+
+// process works rows. Now and then it vanishes with what it has, or takes its time.
 func (l *uploadLoad) process(ctx context.Context, i int) {
 	random := rand.New(rand.NewPCG(l.seed, 70+uint64(i)))
+	most, atOnce := 10, 1
+	if l.large > 0 {
+		most, atOnce = 60, largeReports
+	}
 	for ctx.Err() == nil {
 		worker := fmt.Sprintf("enricher-%d-%d", i, l.serial.Add(1))
-		items := l.take(ctx, uploadQueue, worker, 1+random.IntN(10))
+		items := l.take(ctx, uploadQueue, worker, 1+random.IntN(most))
+		if random.IntN(10) == 0 && !l.honest.Load() {
+			wait(ctx, time.Duration(random.IntN(1000))*time.Millisecond)
+		}
+		var reports errgroup.Group
+		reports.SetLimit(atOnce)
 		for _, it := range items {
-			if random.IntN(30) == 0 && !l.honest.Load() {
+			if random.IntN(3*most) == 0 && !l.honest.Load() {
 				continue
 			}
-			l.reportRow(ctx, worker, it)
+			reports.Go(func() error { l.reportRow(ctx, worker, it); return nil })
 		}
+		_ = reports.Wait() // none fails
 		if len(items) == 0 {
 			wait(ctx, 200*time.Millisecond)
 		}
@@ -187,18 +176,12 @@ func (l *uploadLoad) process(ctx context.Context, i int) {
 }
 
 func (l *uploadLoad) reportRow(ctx context.Context, worker string, it takenItem) {
-	var payload uploadRow
-	var n, row int
-	err := json.Unmarshal(it.Payload, &payload)
-	if err == nil {
-		_, err = fmt.Sscan(payload.Input.Upload+" "+payload.Input.Row, &n, &row)
-	}
-	if err != nil || payload.Input.Title != fmt.Sprintf("Chair,\n“%d”", row) {
-		l.notes.fail("%s has an item whose payload is %.200s: %v", uploadQueue, it.Payload, err)
+	p, row, ok := l.rowOf(uploadQueue, it.Payload)
+	if !ok {
 		return
 	}
 	what, body := "done", map[string]any{"worker": worker, "generation": it.Generation}
-	switch fate := fateOf(n, row); {
+	switch fate := p.fate(row); {
 	case fate == rowMissing:
 		body["not_found"] = true
 	case fate == rowSkipped:
@@ -207,8 +190,11 @@ func (l *uploadLoad) reportRow(ctx context.Context, worker string, it takenItem)
 		what, body["error"], body["class"] = "fail", "no product", "invalid"
 	case fate == rowFails && it.Attempt == 1:
 		what, body["error"], body["class"], body["delay_s"] = "fail", "broken", "network", 0
+	case fate == rowThrottled && it.Attempt == 1:
+		what, body["error"], body["class"] = "fail", "busy", "throttled"
+		body["domain"], body["retry_after_s"] = fmt.Sprintf("shop-%d.example", row%7), 1
 	default:
-		body["result"] = map[string]int{"upload": n, "row": row}
+		body["result"] = map[string]int{"upload": p.n, "row": row}
 	}
 	l.insist(ctx, fmt.Sprintf("/queues/%s/items/%d/%s", uploadQueue, it.ID, what), body, nil)
 }
@@ -227,8 +213,12 @@ const unsoundUploads = `SELECT 'counters of ' || u.id || ': ' || (u.pending, u.p
 
 // look holds counters to rows, and what is shown of uploads to their sums, all the time.
 func (l *uploadLoad) look(ctx context.Context) {
-	for ; ctx.Err() == nil; wait(ctx, lookEvery) {
-		asking, cancel := context.WithTimeout(ctx, 5*time.Second)
+	every, limit := lookEvery, 5*time.Second
+	if l.large > 0 {
+		every, limit = largeLook, time.Minute
+	}
+	for ; ctx.Err() == nil; wait(ctx, every) {
+		asking, cancel := context.WithTimeout(ctx, limit)
 		var fault string
 		err := l.dsn.read(asking, unsoundUploads, []any{&fault}, func() error {
 			l.notes.fail("at a look, %s", fault)
@@ -252,6 +242,7 @@ func (l *uploadLoad) shown(ctx context.Context) {
 	var page struct {
 		Items []struct {
 			JobID     string `json:"jobId"`
+			State     string `json:"queue_state"`
 			Total     int    `json:"total_items"`
 			Processed int    `json:"processed_items"`
 			Rejected  int    `json:"rejected_rows"`
@@ -263,7 +254,9 @@ func (l *uploadLoad) shown(ctx context.Context) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.open = 0
 	for _, u := range page.Items {
+		l.open += btoi(u.State != "DONE")
 		sum := 0
 		for _, n := range u.Statuses {
 			sum += n
