@@ -70,3 +70,35 @@ func TestFeedFreshUpload(t *testing.T) {
 		t.Errorf("to feed %d rows of %s, %d were read", n, j.ID, rows)
 	}
 }
+
+// TestFeedFew: rows of an upload that has few of them go before those that a large one has in the queue already.
+func TestFeedFew(t *testing.T) {
+	s := openShop(t, auth.Config{})
+	s.watch()
+	stop := s.run(schema.Bounds{})
+	defer stop()
+	step := func() {
+		t.Helper()
+		if _, err := s.feed.Step(t.Context(), "enrich"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	persisted := func(j uploads.Job) bool { return j.ReadAll }
+	many := s.made("many.csv", []byte("a\n"+strings.Repeat("1\n", 200)), "processor", "enrich")
+	s.until(many, "persisted", persisted)
+	if _, err := s.pool.Exec(t.Context(), "UPDATE millrace.upload SET claim = 60, slice_items = 0, slice_at = now()"); err != nil {
+		t.Fatal(err)
+	}
+	step()
+	few := s.made("few.csv", []byte("a\n"+strings.Repeat("1\n", 8)), "processor", "enrich")
+	s.until(few, "persisted", persisted)
+	step()
+	// Of 60 items of the large one, 32 are ahead.
+	of := map[string]int{}
+	for _, it := range s.taken(32 + 8) {
+		of[it.Payload.JobID]++
+	}
+	if of[few.String()] != 8 {
+		t.Errorf("of the first items, %d are of the upload with 8 rows, and %d of the one with 200", of[few.String()], of[many.String()])
+	}
+}

@@ -26,7 +26,8 @@ type rows struct {
 	feeder  *Feeder
 	queue   string
 	jobs    map[string]*fedJob // that may be fed, by group
-	workers map[int32]peaks    // by job
+	live    map[string]feed.Live
+	workers map[int32]peaks // by job
 }
 
 // fedJob is a job as the feed reads it.
@@ -62,7 +63,7 @@ func GroupOf(job uuid.UUID) string { return userqueue.PrivateGroup + job.String(
 // Groups implements feed.Rows.
 func (r *rows) Groups(b *pgx.Batch, live map[string]feed.Live, add func(group string, most int)) {
 	b.Queue(text("groups"), r.queue).Query(func(found pgx.Rows) error {
-		r.jobs = map[string]*fedJob{}
+		r.jobs, r.live = map[string]*fedJob{}, live
 		workers := map[int32]peaks{}
 		for found.Next() {
 			j := &fedJob{}
@@ -119,10 +120,15 @@ const lookBeyond = 1000
 // setBackBy is by how much the clock of Postgres may be set back without notice.
 const setBackBy = 10 * time.Second
 
+// ahead is how many items of a job may be ahead of those of others that share its queue, in slices of the least size: so a
+// job with few rows does not wait for all that a large one has there.
+const ahead = 4
+
 // Next implements feed.Rows.
 func (r *rows) Next(b *pgx.Batch, group string, n int, add func(id string, it userqueue.NewItem) error) {
 	j := r.jobs[group]
 	longest := r.feeder.cfg.NotFoundWait*3/2 + setBackBy
+	place, first := r.live[group].Items, ahead*r.feeder.cfg.Pace.Min
 	b.Queue(text("next"), j.no, n, lookBeyond, longest.Seconds()).Query(func(found pgx.Rows) error {
 		var row int32
 		var attempts int16
@@ -132,9 +138,12 @@ func (r *rows) Next(b *pgx.Batch, group string, n int, add func(id string, it us
 			if err != nil {
 				return err
 			}
-			return add(rowID(j.no, row), userqueue.NewItem{
-				EnqueueItem: userqueue.EnqueueItem{Payload: payload}, Attempts: int32(attempts), Allowed: j.allowed,
-			})
+			item := userqueue.EnqueueItem{Payload: payload}
+			if place < first {
+				item.Priority = 1
+			}
+			place++
+			return add(rowID(j.no, row), userqueue.NewItem{EnqueueItem: item, Attempts: int32(attempts), Allowed: j.allowed})
 		})
 		return err
 	})
