@@ -16,7 +16,7 @@ import (
 // Limits that a busy machine does not reach.
 const (
 	startLimit = 90 * time.Second
-	drainLimit = 90 * time.Second // for all that was sent to be acknowledged
+	drainLimit = 4 * time.Minute // for all that was sent to be acknowledged
 	foldLimit  = 90 * time.Second
 	checkLimit = 10 * time.Minute
 )

@@ -58,7 +58,7 @@ func (w *uploadShift) end(ctx context.Context, r *report) error {
 	w.load.honest.Store(true)
 	// A row that is not found is looked for again after 45 seconds, one of a receiver that was busy after others, and a
 	// large upload takes its time.
-	settling, cancel := context.WithTimeout(ctx, 3*drainLimit+time.Duration(w.load.large)*10*time.Millisecond)
+	settling, cancel := context.WithTimeout(ctx, drainLimit+time.Duration(w.load.large)*10*time.Millisecond)
 	defer cancel()
 	if err := untilHolds(settling, w.load.settled); err != nil {
 		r.failures = append(r.failures, "uploads are not done: "+err.Error())
