@@ -99,9 +99,13 @@ func (b *bench) queryRole(ctx context.Context, m *millrace, env ...string) (*mil
 	if err != nil {
 		return nil, err
 	}
+	data, err := b.folder("query-*")
+	if err != nil {
+		return nil, err
+	}
 	q := &millrace{http: addrs[0], profile: addrs[1]}
 	args := []string{
-		"--log-format=json", "serve", "--role=query", "--http-addr=" + q.http, "--nats-url=" + natsURL(m.nats),
+		"--log-format=json", "serve", "--role=query", "--data=" + data, "--http-addr=" + q.http, "--nats-url=" + natsURL(m.nats),
 		"--clickhouse-dsn=clickhouse://default:" + chPassword + "@" + m.clickhouse + "/millrace",
 		"--postgres-dsn=" + postgres.String(), "--live-connections=" + strconv.Itoa(b.cfg.subscribers*2),
 	}
