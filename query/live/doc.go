@@ -15,12 +15,10 @@
 //     is part of the question ([View.Open]), so no caller shares the feed of another.
 //  2. A feed sends its snapshot to one WebSocket after another, as far as that
 //     does not have to wait, and then rests for half as long as that took, at
-//     least until the Interval is over. Feeds take turns, and as many of them send
-//     at once as half of the processors. Each sends what is newest when its turn
-//     has come. A reader without room has a writer that waits for it, and
-//     takes the newest snapshot when there is room. So a slow reader delays
-//     nobody and skips what it was too slow for. It never has a backlog, and is
-//     closed when a write takes too long.
+//     least until the Interval is over. A reader without room has a writer that
+//     waits for it, and takes the newest snapshot when there is room. So a slow
+//     reader delays nobody and skips what it was too slow for. It never has a
+//     backlog, and is closed when a write takes too long.
 //  3. Connections, subscriptions of a connection, feeds and the size of a
 //     message have limits. No caller keeps others out: at the limit of
 //     connections or of feeds a newcomer gets the newest of the caller that has

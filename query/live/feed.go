@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -36,7 +35,6 @@ type feed struct {
 	every  time.Duration
 	log    *slog.Logger
 	turn   sync.Mutex // held by run: a run begins when the one before has ended
-	turns  turns      // shared by all feeds
 
 	mu      sync.Mutex
 	frame   frame
@@ -127,21 +125,6 @@ func (f *feed) fail(ctx context.Context, err error) (news bool) {
 	return true
 }
 
-// yieldAfter is how many readers a feed tells before it lets others have the
-// processor: what counts the next events must not wait for thousands of readers.
-const yieldAfter = 16
-
-// perTurn is how many readers a feed tells before it lets another feed tell its own.
-const perTurn = 4096
-
-// turns are held by feeds that tell their readers: by as many at once as half of the
-// processors. The others wait in the order in which they came. If all told at once,
-// whatever else the process does would wait behind all of them, and each reader for
-// as long as the last.
-type turns chan struct{}
-
-func newTurns() turns { return make(turns, max(1, runtime.GOMAXPROCS(0)/2)) }
-
 // tell tells the readers of a frame, and returns how long that took.
 func (f *feed) tell() time.Duration {
 	start := time.Now()
@@ -149,15 +132,8 @@ func (f *feed) tell() time.Duration {
 	f.told = slices.AppendSeq(f.told[:0], maps.Keys(f.readers))
 	f.mu.Unlock()
 	defer func() { clear(f.told) }() // it keeps no reader that goes
-	for some := range slices.Chunk(f.told, perTurn) {
-		f.turns <- struct{}{}
-		for i, r := range some {
-			r.news()
-			if i%yieldAfter == yieldAfter-1 {
-				runtime.Gosched()
-			}
-		}
-		<-f.turns
+	for _, r := range f.told {
+		r.news()
 	}
 	return time.Since(start)
 }

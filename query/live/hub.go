@@ -28,7 +28,6 @@ type Hub struct {
 	log      *slog.Logger
 	upgrader websocket.Upgrader
 	epoch    string // of this process
-	turns    turns
 	seats    *Seats // of WebSockets and event streams
 
 	mu      sync.Mutex
@@ -54,7 +53,6 @@ func New(cfg Config, views []View, reg prometheus.Registerer, log *slog.Logger) 
 	h := &Hub{
 		cfg: cfg, views: registered, log: log, seats: NewSeats(cfg.Connections),
 		sockets: map[*conn]struct{}{}, feeds: map[feedKey]*feed{}, epoch: strings.ToLower(rand.Text()[:10]),
-		turns: newTurns(),
 		upgrader: websocket.Upgrader{
 			Subprotocols: []string{auth.Subprotocol},
 			// The HTTP server's buffers are larger than an idle connection needs.
@@ -210,7 +208,7 @@ func (h *Hub) join(r reader, v View, question string, source Source) *feed {
 		h.made++
 		f = &feed{
 			key: key, epoch: fmt.Sprintf("%s.%d", h.epoch, h.made), made: h.made, source: source, every: v.Every, log: h.log,
-			readers: map[reader]int{}, turns: h.turns,
+			readers: map[reader]int{},
 		}
 		if f.every == 0 {
 			f.every = h.cfg.Refresh
