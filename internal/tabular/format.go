@@ -17,12 +17,12 @@ const (
 )
 
 // Kinds lists them.
-var Kinds = []string{CSV, Lines, XLSX}
+var Kinds = []string{CSV, Lines, XLSX, Zip}
 
 // Format is how a file is read.
 type Format struct {
 	Kind      string
-	Encoding  string // as Encoding has it; empty for XLSX
+	Encoding  string // as Encoding has it; empty for XLSX, and for a zip whose metadata says it by itself
 	Delimiter byte   // of CSV; 0 for others
 	LoneCR    bool   // lines of CSV end with a carriage return alone
 }
@@ -37,8 +37,11 @@ func (s *Sniffer) Sniff(name, kind, encoding string, delimiter byte) (Format, er
 	if f.Kind == "" {
 		f.Kind = s.kind(name)
 	}
-	if f.Kind == XLSX {
+	switch f.Kind {
+	case XLSX:
 		return Format{Kind: XLSX}, nil
+	case Zip:
+		return f, nil
 	}
 	if f.Encoding == "" {
 		f.Encoding = s.Encoding()
@@ -52,12 +55,31 @@ func (s *Sniffer) Sniff(name, kind, encoding string, delimiter byte) (Format, er
 // Kind is what a file is by its first bytes, and else by its name.
 func (s *Sniffer) kind(name string) string {
 	switch ext := strings.ToLower(filepath.Ext(name)); {
+	case bytes.HasPrefix(s.head, []byte("PK\x05\x06")): // a zip without files
+		return Zip
 	case bytes.HasPrefix(s.head, []byte("PK\x03\x04")):
+		if ext == ".zip" || ext != ".xlsx" && !s.isBook() {
+			return Zip
+		}
 		return XLSX
 	case ext == ".ndjson" || ext == ".jsonl":
 		return Lines
 	}
 	return CSV
+}
+
+// isBook tells whether the first file of a zip is one that an XLSX begins with.
+func (s *Sniffer) isBook() bool {
+	const header = 30 // bytes before the name
+	if len(s.head) < header {
+		return false
+	}
+	for _, first := range []string{"[Content_Types].xml", "_rels/", "docProps/", "xl/"} {
+		if bytes.HasPrefix(s.head[header:], []byte(first)) {
+			return true
+		}
+	}
+	return false
 }
 
 // Complete finds out by the first bytes of a CSV how its lines end, and its delimiter if it has none. It
@@ -108,7 +130,7 @@ func (f Format) delimiterOf(sample []byte) byte {
 	return best
 }
 
-// Open reads a file with a format. XLSX, of which one end refers to the other, it first copies to a
+// Open reads a file with a format, but for a zip of images, which OpenZip reads. XLSX, of which one end refers to the other, it first copies to a
 // file in the folder temp, and removes that with Close.
 func Open(from io.Reader, f Format, temp string) (Reader, error) {
 	if f.Kind == XLSX {

@@ -24,6 +24,7 @@ type Row struct {
 	Cells []string
 	// Object is a row of JSON lines, which has no cells: a JSON object on one line.
 	Object json.RawMessage
+	Image  *Image // of a zip of images; else nil
 	Fault  *Fault // the rule that the row breaks; nil: none, and the row is whole
 	Raw    []byte // the first bytes of a row with a fault, as they are in UTF-8 or before they were decoded
 }

@@ -1,7 +1,6 @@
 package tabular
 
 import (
-	"archive/zip"
 	"errors"
 	"fmt"
 	"io"
@@ -76,12 +75,9 @@ func (r *sheetReader) open(temp string) error {
 // checkParts looks at the sizes that a zip declares. A part that is larger than it declares ends in
 // an error of package zip.
 func checkParts(file io.ReaderAt, size int64) error {
-	parts, err := zip.NewReader(file, size)
+	parts, _, err := directory(file, "XLSX", size, maxPart, maxParts)
 	if err != nil {
-		return tableErrorf("the file is no XLSX: %v", err)
-	}
-	if len(parts.File) > maxParts {
-		return tableErrorf("the XLSX has %d parts, and at most %d are read", len(parts.File), maxParts)
+		return err
 	}
 	var all, held uint64
 	for _, p := range parts.File {
