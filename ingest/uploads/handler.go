@@ -32,6 +32,7 @@ type Handler struct {
 
 	bounds   schema.Bounds // of batches
 	kickoffs chan struct{} // as many as there are under way
+	images   chan struct{} // as many as are being sent
 	tus      *tus.UnroutedHandler
 
 	references *references.Opener // nil: requests send files
@@ -51,6 +52,7 @@ func New(
 	}
 	h := &Handler{
 		store: store, files: files, feed: feed, auth: a, log: log, bounds: bounds, kickoffs: make(chan struct{}, maxKickoffs),
+		images: make(chan struct{}, maxImages),
 	}
 	h.tus, err = h.newTus()
 	return h, err
@@ -85,6 +87,7 @@ func (h *Handler) Register(api endpoint.API) {
 		"Where input_link in the payload of an item leads: its row, which is too large for the payload. The link answers while "+
 			"the item is PROCESSING.")
 	endpoint.Get(api, input, h.input)
+	h.registerImages(api)
 	exported := command("export-upload", "/{jobId}/export", "Have a file made of all results of an upload",
 		"It is made in the background, of the items that are DONE when that begins. GET /uploads/{jobId}/exports/{exportId} "+
 			"shows how far it is. The link answers with the file until it expires. The body may be left out.").WithoutBody()

@@ -19,12 +19,12 @@ import (
 
 // persist reads the file of an upload from behind the last row that is persisted, and persists the rest.
 func (r *Runner) persist(ctx context.Context, j uploads.Job) error {
-	rows, err := r.files.Rows(ctx, j.ID, j.Format, r.cfg.Temp)
+	rows, err := r.files.Rows(ctx, j, j.Format, r.cfg.Temp, int64(j.ReadRows))
 	if err != nil {
 		return r.unreadable(ctx, j, err)
 	}
 	defer rows.Close()
-	if j.Header == nil && rows.Header() != nil {
+	if j.Header == nil && rows.Header() != nil || j.Format.Kind == tabular.Zip && j.ReadRows == 0 {
 		if err := r.store.Describe(ctx, j, rows.Header()); err != nil {
 			return err
 		}
@@ -135,6 +135,9 @@ func (p *persisting) add(row tabular.Row) error {
 		}
 		input = bytes.Clone(bytes.TrimSuffix(p.buffer.Bytes(), []byte("\n")))
 	}
+	if row.Image != nil {
+		p.next.Images = append(p.next.Images, uploads.RowImage{No: int32(row.No), Image: *row.Image})
+	}
 	p.size += len(input)
 	p.next.Items = append(p.next.Items, uploads.Input{No: int32(row.No), JSON: input})
 	return nil
@@ -204,6 +207,13 @@ func (p *persisting) append(ctx context.Context, b uploads.Rows) error {
 			one.Items = append(one.Items, item)
 		} else {
 			two.Items = append(two.Items, item)
+		}
+	}
+	for _, image := range b.Images {
+		if image.No <= middle {
+			one.Images = append(one.Images, image)
+		} else {
+			two.Images = append(two.Images, image)
 		}
 	}
 	for _, reject := range b.Rejects {

@@ -48,8 +48,8 @@ const (
 type UploadReceived struct {
 	JobID      string `json:"jobId"`
 	QueueState string `json:"queue_state" enum:"QUEUED,PAUSED"`
-	Format     string `json:"format" enum:"csv,ndjson,xlsx"`
-	Encoding   string `json:"encoding" doc:"Empty for XLSX"`
+	Format     string `json:"format" enum:"csv,ndjson,xlsx,zip"`
+	Encoding   string `json:"encoding" doc:"Empty for XLSX, and for a zip unless it was said"`
 	Delimiter  string `json:"delimiter" doc:"Of CSV; else empty"`
 	Size       int64  `json:"size" doc:"Bytes of the file"`
 	SHA256     string `json:"sha256" doc:"Of the file, in hexadecimal digits"`
@@ -61,7 +61,7 @@ func (h *Handler) registerReceive(s *httpapi.Server) {
 	s.Handle(&huma.Operation{
 		OperationID: "create-upload", Method: http.MethodPost, Path: "/uploads", Tags: []string{"Uploads"},
 		Summary: "Upload a file of rows",
-		Description: fmt.Sprintf("CSV with a header, JSON lines or XLSX, of at most %d MiB. The answer comes when the file "+
+		Description: fmt.Sprintf("CSV with a header, JSON lines, XLSX or a zip of images, of at most %d MiB. The answer comes when the file "+
 			"is on disk. Rows are persisted and processed in the background. A caller that gets no answer cannot "+
 			"know whether there is an upload: GET /uploads shows it.", limit>>20),
 		Security: uploadsapi.Security(),
@@ -78,8 +78,8 @@ func (h *Handler) registerReceive(s *httpapi.Server) {
 					"file":      {Type: huma.TypeString, Format: "binary", Description: "The file"},
 					"processor": text("What makes results of rows: copy, by which each row is its result, or the name of a queue whose workers do. Default copy"),
 					"name":      text("Of the upload, at most 255 characters; default that of the file"),
-					"mapping":   text(`Names of columns by field, a JSON object: {"title":"ProductName"}. title, brand and sku summarize items`),
-					"format":    text("csv, ndjson or xlsx; default as the file's first bytes and name say"),
+					"mapping":   text(`Names of columns by field, a JSON object: {"title":"ProductName"}. title, brand and sku summarize items; image names the images of a zip`),
+					"format":    text("csv, ndjson, xlsx or zip; default as the file's first bytes and name say"),
 					"encoding":  text("Default as the file's bytes say"),
 					"delimiter": text("Of CSV; default as the first rows say"),
 					"hold":      text("As the parameter; true or false"),

@@ -63,7 +63,7 @@ func NewFeeder(cfg FeederConfig, store *Store, own *userqueue.Store, log *slog.L
 		return nil, errors.New("uploads: the wait of rows that were not found must not be negative")
 	}
 	if cfg.Base == "" {
-		cfg.Base = "/api/v1"
+		cfg.Base = defaultBase
 	}
 	f := &Feeder{
 		cfg: cfg, store: store, own: own, log: log.With("component", "uploads"), feeds: map[string]*feeding{},
@@ -77,6 +77,9 @@ const (
 	lookEvery = time.Second      // for queues that are to be fed
 	mendEvery = 10 * time.Second // for what a process that was killed has left
 	// wakeEvery is how often ends of items wake feeds, at most: a look costs as much as some ends do.
+// defaultBase is where the API is.
+const defaultBase = "/api/v1"
+
 	wakeEvery = 20 * time.Millisecond
 )
 

@@ -105,9 +105,13 @@ func (f *Files) Remove(ctx context.Context, id uuid.UUID) error {
 	return f.storage.Discard(ctx, file(id), id.String())
 }
 
-// Rows reads the rows of a job's file with a format. temp is the folder for temporary files.
-func (f *Files) Rows(ctx context.Context, id uuid.UUID, format tabular.Format, temp string) (tabular.Reader, error) {
-	from, err := f.Open(ctx, id)
+// Rows reads the rows of a job's file with a format. temp is the folder for temporary files. Of the first known rows of a
+// zip, the images are not read.
+func (f *Files) Rows(ctx context.Context, j Job, format tabular.Format, temp string, known int64) (tabular.Reader, error) {
+	if format.Kind == tabular.Zip {
+		return f.zip(ctx, j, format, known)
+	}
+	from, err := f.Open(ctx, j.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +141,10 @@ func (f *Files) As(ctx context.Context, j Job, encoding string, delimiter byte) 
 	if delimiter != 0 {
 		format.Delimiter = delimiter
 	}
-	if format.Kind != tabular.CSV {
+	switch format.Kind {
+	case tabular.Zip: // the metadata is read so
+		return format, nil
+	case tabular.Lines:
 		format.Delimiter = 0
 		return format, nil
 	}

@@ -37,6 +37,7 @@ type fedJob struct {
 	link    uuid.UUID
 	mapping json.RawMessage
 	names   MemberNames
+	images  bool  // each row has one
 	allowed int32 // attempts of a row; 0: as the queue says
 	claim   int32 // of a slice that begins; 0: none does
 }
@@ -71,7 +72,7 @@ func (r *rows) Groups(b *pgx.Batch, live map[string]feed.Live, add func(group st
 			var s schema.Slice
 			var age, service float64
 			var most int32
-			if err := found.Scan(&j.no, &j.id, &header, &j.mapping, &j.link, &s.Items, &s.Ended, &age, &service, &most); err != nil {
+			if err := found.Scan(&j.no, &j.id, &header, &j.mapping, &j.link, &j.images, &s.Items, &s.Ended, &age, &service, &most); err != nil {
 				return err
 			}
 			if err := j.read(header); err != nil {
@@ -160,6 +161,8 @@ type Payload struct {
 	Input    json.RawMessage `json:"input,omitempty"`
 	// InputLink is where the input is, where the payload has no room for it.
 	InputLink string `json:"input_link,omitempty"`
+	// ImageLink is where the image of the row is.
+	ImageLink string `json:"image_link,omitempty"`
 }
 
 func (f *Feeder) payload(j *fedJob, row int32, attempts int16, input string) (json.RawMessage, error) {
@@ -172,11 +175,15 @@ func (f *Feeder) payload(j *fedJob, row int32, attempts int16, input string) (js
 	if string(j.mapping) != "{}" && string(j.mapping) != "null" {
 		p.Mapping = j.mapping
 	}
+	key := "?key=" + linkKey(j.link, row)
+	if j.images {
+		p.ImageLink = f.cfg.Base + "/uploads/" + id + "/images/" + strconv.Itoa(int(row)) + key
+	}
 	text, err := json.Marshal(p)
 	if err != nil || len(text) <= userqueue.MaxPayload {
 		return text, err
 	}
-	p.Input, p.InputLink = nil, f.cfg.Base+"/uploads/"+id+"/inputs/"+strconv.Itoa(int(row))+"?key="+linkKey(j.link, row)
+	p.Input, p.InputLink = nil, f.cfg.Base+"/uploads/"+id+"/inputs/"+strconv.Itoa(int(row))+key
 	return json.Marshal(p)
 }
 

@@ -130,10 +130,12 @@ type Job struct {
 	Mapping   map[string]string // names of columns by field
 	Format    tabular.Format
 	Header    []string // nil: not read yet, or rows have no columns
-	Size      int64
-	SHA256    []byte
-	State     string
-	LastError *string
+	// ImageColumn names the images of a zip; empty: the first of the usual names does, or no row is persisted.
+	ImageColumn string
+	Size        int64
+	SHA256      []byte
+	State       string
+	LastError   *string
 
 	CreatedAt     time.Time
 	StartedAt     *time.Time
@@ -173,7 +175,7 @@ func (j *Job) Processed() int32 {
 func (j *Job) FailedItems() int32 { return j.Counts[uploads.Error] + j.Counts[uploads.NotFound] }
 
 const columns = `u.no, u.owner_no, u.id, o.subject, u.address, u.name, u.file_name, u.processor, u.mapping, u.kind,
-	u.encoding, u.delimiter, u.lone_cr, u.header, u.size, u.sha256, u.queue_state, u.last_error, u.created_at,
+	u.encoding, u.delimiter, u.lone_cr, u.header, u.image_column, u.size, u.sha256, u.queue_state, u.last_error, u.created_at,
 	u.started_at, u.finished_at, u.cancelled_at, u.deleted_at, u.last_heartbeat, u.changed_at, u.attempts, u.read_rows,
 	u.read_all, u.rejected, u.pending, u.processing, u.done, u.error, u.not_found, u.skipped, u.rows_sec, u.items_sec`
 
@@ -184,7 +186,7 @@ func jobOf(r pgx.Row, more ...any) (j Job, err error) {
 	var mapping, header []byte
 	var delimiter string
 	err = r.Scan(append(more, &j.No, &j.OwnerNo, &j.ID, &j.Owner, &j.Address, &j.Name, &j.FileName, &j.Processor, &mapping,
-		&j.Format.Kind, &j.Format.Encoding, &delimiter, &j.Format.LoneCR, &header, &j.Size, &j.SHA256, &j.State,
+		&j.Format.Kind, &j.Format.Encoding, &delimiter, &j.Format.LoneCR, &header, &j.ImageColumn, &j.Size, &j.SHA256, &j.State,
 		&j.LastError, &j.CreatedAt, &j.StartedAt, &j.FinishedAt, &j.CancelledAt, &j.DeletedAt, &j.LastHeartbeat,
 		&j.ChangedAt, &j.Attempts, &j.ReadRows, &j.ReadAll, &j.Rejected, &j.Counts[0], &j.Counts[1], &j.Counts[2],
 		&j.Counts[3], &j.Counts[4], &j.Counts[5], &j.RowsSec, &j.ItemsSec)...)

@@ -67,6 +67,7 @@ type Reject struct {
 type Rows struct {
 	After, Upto int32
 	Items       []Input
+	Images      []RowImage // of items
 	Rejects     []Reject
 }
 
@@ -76,6 +77,9 @@ func (s *Store) Append(ctx context.Context, j Job, b Rows) error {
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		// What is wide comes first, while nothing is locked.
 		if err := copyInputs(ctx, tx, j.No, b.Items); err != nil {
+			return err
+		}
+		if err := copyImages(ctx, tx, j.No, b.Images); err != nil {
 			return err
 		}
 		if err := copyRejects(ctx, tx, j.No, b.Rejects); err != nil {
@@ -153,11 +157,15 @@ func (s *Store) addItems(ctx context.Context, tx pgx.Tx, j Job, b Rows, at time.
 	return tx.SendBatch(ctx, &both).Close()
 }
 
-// Describe notes the header of a job's file.
+// Describe notes the header of a job's file, and which column names images.
 func (s *Store) Describe(ctx context.Context, j Job, header []string) error {
-	text, err := json.Marshal(header)
+	var text *string
+	encoded, err := json.Marshal(header)
+	if encoded := string(encoded); header != nil {
+		text = &encoded
+	}
 	if err == nil {
-		_, err = s.pool.Exec(ctx, "UPDATE millrace.upload SET header = $2 WHERE no = $1", j.No, string(text))
+		_, err = s.pool.Exec(ctx, "UPDATE millrace.upload SET header = $2, image_column = $3 WHERE no = $1", j.No, text, ImageColumnOf(j))
 	}
 	if err != nil {
 		return fmt.Errorf("describe the upload %s: %w", j.ID, err)
@@ -270,7 +278,7 @@ const clearLimit = 5000
 
 // Clear deletes rows of a deleted job, a part in each transaction. Its file is gone already.
 func (s *Store) Clear(ctx context.Context, j Job) error {
-	for _, table := range []string{"upload_item", "upload_row", "upload_result", "upload_reject"} {
+	for _, table := range []string{"upload_item", "upload_row", "upload_image", "upload_result", "upload_reject"} {
 		for more := true; more; {
 			tag, err := s.pool.Exec(ctx, `DELETE FROM millrace.`+table+` WHERE job_no = $1 AND row_no IN (
 				SELECT row_no FROM millrace.`+table+` WHERE job_no = $1 ORDER BY row_no LIMIT $2)`, j.No, clearLimit)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -76,14 +77,14 @@ func (h *Handler) preview(ctx context.Context, in *PreviewUploadRequest) (Upload
 	if err != nil {
 		return out, err
 	}
-	out.Encoding = f.Encoding
-	if f.Delimiter != 0 {
-		out.Delimiter = string(f.Delimiter)
-	}
-	rows, err := h.Files.Rows(ctx, j.ID, f, h.cfg.Temp)
+	out.read(f)
+	rows, err := h.Files.Rows(ctx, j, f, h.cfg.Temp, math.MaxInt64)
 	if err == nil {
 		defer rows.Close()
 		out.Header = append(out.Header, rows.Header()...)
+		if found, ok := rows.(interface{ Format() tabular.Format }); ok { // of a zip, its metadata says it
+			out.read(found.Format())
+		}
 		err = previewed(rows, &out)
 	}
 	var table *tabular.ErrTable
@@ -92,6 +93,13 @@ func (h *Handler) preview(ctx context.Context, in *PreviewUploadRequest) (Upload
 		return out, nil
 	}
 	return out, err
+}
+
+// read says how the file is read.
+func (p *UploadPreview) read(f tabular.Format) {
+	if p.Encoding = f.Encoding; f.Delimiter != 0 {
+		p.Delimiter = string(f.Delimiter)
+	}
 }
 
 func previewed(rows tabular.Reader, out *UploadPreview) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/tabular"
 	"github.com/millrace-io/millrace/internal/uploads"
 	"github.com/millrace-io/millrace/internal/uploads/uploadsapi"
 	"github.com/millrace-io/millrace/query/reads"
@@ -83,7 +84,7 @@ func (r *ListUploadItemsRequest) Resolve(ctx huma.Context) []error {
 type UploadItem struct {
 	ID           string            `json:"id" example:"0199f0a2-7c1e-7000-8000-000000000001-7"`
 	JobID        string            `json:"job_id"`
-	JobType      string            `json:"job_type" enum:"csv,ndjson,xlsx" doc:"The format of the file"`
+	JobType      string            `json:"job_type" enum:"csv,ndjson,xlsx,zip" doc:"The format of the file"`
 	RowNo        int32             `json:"row_no" doc:"Its place among the rows of the file, rejected ones included; from 1"`
 	Status       string            `json:"status" enum:"PENDING,PROCESSING,DONE,ERROR,NOT_FOUND,SKIPPED"`
 	Attempts     int16             `json:"attempts"`
@@ -93,6 +94,7 @@ type UploadItem struct {
 	LastError    *string           `json:"last_error"`
 	InputSummary map[string]string `json:"inputSummary" nullable:"false" doc:"The columns that the mapping names for title, brand and sku, and else the first ones; each cut at 200 characters"`
 	Result       json.RawMessage   `json:"result" doc:"The row of the grid; null before it is DONE"`
+	ImageLink    string            `json:"image_link,omitempty" doc:"Where the image of a row of a zip is" example:"/api/v1/uploads/0199f0a2-7c1e-7000-8000-000000000001/images/7"`
 	UpdatedAt    time.Time         `json:"updated_at"`
 }
 
@@ -140,6 +142,9 @@ func uploadItem(j uploads.Job, item uploads.Item) UploadItem {
 		Status: item.Status.String(), Attempts: item.Attempts, Version: item.Version,
 		InputSummary: map[string]string{}, Result: item.Result, UpdatedAt: uploadsapi.At(item.Updated),
 		LockedBy: item.Worker, LastError: item.Error,
+	}
+	if j.Format.Kind == tabular.Zip {
+		out.ImageLink = uploads.ImageLink(j.ID, int64(item.Row))
 	}
 	if item.TakenAt != nil {
 		at := uploadsapi.At(*item.TakenAt)

@@ -24,7 +24,7 @@ type ListPendingRequest struct {
 	httpapi.Params
 	Statuses string `query:"statuses" maxLength:"200" default:"PENDING,PROCESSING" doc:"Only items with one of these statuses, with commas between them"`
 	UserID   string `query:"userId" enum:"me,all" default:"me" doc:"Of the caller, or of all users, which is for admins"`
-	JobType  string `query:"jobType" enum:"csv,ndjson,xlsx" doc:"Only items of files of this format"`
+	JobType  string `query:"jobType" enum:"csv,ndjson,xlsx,zip" doc:"Only items of files of this format"`
 	PageSize int    `query:"pageSize" minimum:"1" maximum:"1000" default:"100" doc:"How many items a page has at most"`
 	After    string `query:"after" maxLength:"200" doc:"next of the page before, with the same parameters"`
 
@@ -57,7 +57,7 @@ type PendingItem struct {
 	ID           string            `json:"id" example:"0199f0a2-7c1e-7000-8000-000000000001-7"`
 	JobID        string            `json:"job_id"`
 	UserID       string            `json:"user_id" doc:"Whose upload it is"`
-	JobType      string            `json:"job_type" enum:"csv,ndjson,xlsx" doc:"The format of the file"`
+	JobType      string            `json:"job_type" enum:"csv,ndjson,xlsx,zip" doc:"The format of the file"`
 	JobState     string            `json:"job_state" enum:"QUEUED,RUNNING,PAUSED,DONE,FAILED" doc:"The state of the upload"`
 	JobTotal     int32             `json:"job_total_items" doc:"Items of the upload"`
 	JobProcessed int32             `json:"job_processed_items" doc:"Those of them with a final status"`

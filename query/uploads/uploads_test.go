@@ -123,7 +123,7 @@ func (s *site) fill(subject, name, file string, mapping map[string]string) uploa
 	if j, err = s.store.Start(ctx, j.No); err != nil {
 		s.t.Fatal(err)
 	}
-	rows, err := s.files.Rows(ctx, id, format, s.t.TempDir())
+	rows, err := s.files.Rows(ctx, j, format, s.t.TempDir(), 0)
 	if err != nil {
 		s.t.Fatal(err)
 	}

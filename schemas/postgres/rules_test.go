@@ -12,7 +12,7 @@ var own = []string{
 	"act_batch", "act_member", "batch", "batch_error", "claim", "delayed", "error_domain", "executions", "failed", "finished", "history", "job_ledger",
 	"job_migration", "job_schedule", "job_status", "job_stop", "key_start", "message_outbox", "outbox", "parked",
 	"payload_change", "processed_events", "ready", "run_change", "schema_version", "slot", "source_state", "tally",
-	"tally_delta", "upload", "upload_item", "upload_owner", "upload_reject", "upload_result", "upload_export", "upload_row", "upload_taken", "upload_watched", "webhook",
+	"tally_delta", "upload", "upload_image", "upload_item", "upload_owner", "upload_reject", "upload_result", "upload_export", "upload_row", "upload_taken", "upload_watched", "webhook",
 	"webhook_host", "work_batch",
 	"work_position",
 }

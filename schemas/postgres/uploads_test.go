@@ -18,6 +18,8 @@ func TestUploadsDown(t *testing.T) {
 		"UPDATE millrace.upload SET pending = 0, processing = 1",
 		"UPDATE millrace.upload_item SET status = 1, item_id = 7",
 		"INSERT INTO millrace.upload_result SELECT no, 1, '{}', NULL FROM millrace.upload",
+		"INSERT INTO millrace.upload_image SELECT no, 1, 'a.png', 'image/png', 1, 2, 3, false, 4 FROM millrace.upload",
+		"UPDATE millrace.upload SET kind = 'zip'",
 		"INSERT INTO millrace.upload_export (id, job_no, owner_no, format, exact) SELECT id, no, owner_no, 'csv', false FROM millrace.upload",
 	} {
 		if _, err := db.ExecContext(t.Context(), sql); err != nil {
@@ -31,7 +33,7 @@ func TestUploadsDown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, version := range []int64{130, 115} {
+	for _, version := range []int64{130, 121, 115} {
 		if _, err := p.ApplyVersion(t.Context(), version, false); err != nil {
 			t.Fatal(err)
 		}

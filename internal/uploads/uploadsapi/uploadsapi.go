@@ -114,7 +114,7 @@ type UploadedFile struct {
 	Name   string `json:"name" example:"products.csv"`
 	Size   int64  `json:"size" doc:"Bytes"`
 	SHA256 string `json:"sha256" doc:"In hexadecimal digits"`
-	Format string `json:"format" enum:"csv,ndjson,xlsx"`
+	Format string `json:"format" enum:"csv,ndjson,xlsx,zip"`
 }
 
 // Upload is a job.
@@ -126,7 +126,7 @@ type Upload struct {
 	Address       string            `json:"address" doc:"That the file came from"`
 	Processor     string            `json:"processor" doc:"copy, or the queue whose workers make the results" example:"copy"`
 	Mapping       map[string]string `json:"mapping" nullable:"false" doc:"Names of columns by field"`
-	Encoding      string            `json:"encoding" doc:"Empty for XLSX" example:"windows-1252"`
+	Encoding      string            `json:"encoding" doc:"Empty for XLSX, and for a zip unless it was said" example:"windows-1252"`
 	Delimiter     string            `json:"delimiter" doc:"Of CSV; else empty" example:","`
 	Columns       []string          `json:"columns" nullable:"false" doc:"Names of the columns as results have them: two headers alike are told apart by a number, and an empty one is column_N. Empty until they are read, and for JSON lines"`
 	QueueState    string            `json:"queue_state" enum:"QUEUED,RUNNING,PAUSED,DONE,FAILED"`
