@@ -41,6 +41,9 @@ type uploadSettings struct {
 	ClaimMax    int     `help:"Items of the largest slice." env:"MILLRACE_CLAIM_MAX,CLAIM_MAX" name:"claim-max" default:"2000"`
 	Safety      float64 `help:"Share of worker-target-slice-ms that a slice is planned to take." env:"MILLRACE_SAFETY_FACTOR,SAFETY_FACTOR" name:"safety-factor" default:"0.7"`
 
+	LockFloor int `help:"Milliseconds of the shortest lease of an item of an upload, or lease_s of its queue where that is shorter." env:"MILLRACE_LOCK_FLOOR_MS,LOCK_FLOOR_MS" name:"lock-floor-ms" default:"10000"`
+	LockCap   int `help:"Milliseconds of the longest one, or lease_s where that is longer." env:"MILLRACE_LOCK_CAP_MS,LOCK_CAP_MS" name:"lock-cap-ms" default:"300000"`
+
 	MinRows  int `help:"Rows of the smallest batch that is persisted in one transaction." env:"MILLRACE_INGEST_MIN_ROWS,INGEST_MIN_ROWS" name:"ingest-min-rows" default:"64"`
 	MaxRows  int `help:"Rows of the largest batch." env:"MILLRACE_INGEST_MAX_ROWS,INGEST_MAX_ROWS" name:"ingest-max-rows" default:"10000"`
 	MaxBatch int `help:"Bytes of a batch, if it has more than one row." env:"MILLRACE_INGEST_MAX_BATCH_BYTES,INGEST_MAX_BATCH_BYTES" name:"ingest-max-batch-bytes" default:"4194304"`
@@ -106,6 +109,10 @@ func (s uploadSettings) pace() schema.Pace {
 	}
 }
 
+func (s uploadSettings) locks() schema.Locks {
+	return schema.Locks{Floor: time.Duration(s.LockFloor) * time.Millisecond, Cap: time.Duration(s.LockCap) * time.Millisecond}
+}
+
 // openUploads makes the store of uploads, and what keeps their files.
 func (n *node) openUploads() (err error) {
 	js, err := jetstream.New(n.nats)
@@ -119,7 +126,7 @@ func (n *node) openUploads() (err error) {
 	if err != nil {
 		return err
 	}
-	n.stores.feeder, err = uploads.NewFeeder(uploads.FeederConfig{Pace: n.uploads.pace()}, n.stores.uploads, n.stores.own, n.log)
+	n.stores.feeder, err = uploads.NewFeeder(uploads.FeederConfig{Pace: n.uploads.pace(), Locks: n.uploads.locks()}, n.stores.uploads, n.stores.own, n.log)
 	return err
 }
 

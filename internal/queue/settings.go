@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ type Settings struct {
 	Paused      bool
 	MaxAttempts int       // after which an item is dead; 0: any number
 	LeaseS      float64   // of those who name none; 0: as they choose
+	MeasuredS   float64   // seconds, in the place of LeaseS while a system measures how long workers have items; 0: none does
 	BackoffS    []float64 // seconds to wait after each attempt in vain; the last counts for all that follow
 	Limits
 	RetentionS float64 // how long finished items of user-defined queues are kept
@@ -49,12 +51,15 @@ type Set struct {
 
 const settingsColumns = `stage, name, paused, max_attempts, coalesce(lease_s, 0), coalesce(backoff_s, '{}'),
 	coalesce(concurrency, 0), coalesce(concurrency_per_group, 0), coalesce(rate_count, 0), coalesce(rate_per_s, 0),
-	coalesce(retention_s, 0), coalesce(max_items, 0), followed`
+	coalesce(retention_s, 0), coalesce(max_items, 0), followed, coalesce(measured_lease_s, 0)`
 
 func scanSettings(r pgx.CollectableRow) (v Settings, err error) {
 	return v, r.Scan(&v.ID, &v.Name, &v.Paused, &v.MaxAttempts, &v.LeaseS, &v.BackoffS, &v.Concurrency,
-		&v.PerGroup, &v.RatePerKey.Count, &v.RatePerKey.PerS, &v.RetentionS, &v.MaxItems, &v.Followed)
+		&v.PerGroup, &v.RatePerKey.Count, &v.RatePerKey.PerS, &v.RetentionS, &v.MaxItems, &v.Followed, &v.MeasuredS)
 }
+
+// Lease is that of those who name none, in seconds; 0: as they choose.
+func (v Settings) Lease() float64 { return cmp.Or(v.MeasuredS, v.LeaseS) }
 
 // Queue returns the settings of a queue by its name, or ErrNoQueue.
 func (s *Store) Queue(ctx context.Context, name string) (Settings, error) {

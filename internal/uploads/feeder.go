@@ -20,7 +20,8 @@ import (
 
 // FeederConfig shapes a feeder. The zero value of a field stands for its default.
 type FeederConfig struct {
-	Pace schema.Pace
+	Pace  schema.Pace
+	Locks schema.Locks
 	// NotFoundWait is how long a row waits on average that was not found, and is looked for again; default 30 s.
 	NotFoundWait time.Duration
 	// Base is where links to inputs begin that no item can hold; default /api/v1.
@@ -56,6 +57,9 @@ func NewFeeder(cfg FeederConfig, store *Store, own *userqueue.Store, log *slog.L
 	if cfg.Pace, err = cfg.Pace.WithDefaults(); err != nil {
 		return nil, fmt.Errorf("uploads: %w", err)
 	}
+	if cfg.Locks, err = cfg.Locks.WithDefaults(); err != nil {
+		return nil, fmt.Errorf("uploads: %w", err)
+	}
 	if cfg.NotFoundWait == 0 {
 		cfg.NotFoundWait = notFoundWait
 	}
@@ -73,13 +77,13 @@ func NewFeeder(cfg FeederConfig, store *Store, own *userqueue.Store, log *slog.L
 	return f, nil
 }
 
+// defaultBase is where the API is.
+const defaultBase = "/api/v1"
+
 const (
 	lookEvery = time.Second      // for queues that are to be fed
 	mendEvery = 10 * time.Second // for what a process that was killed has left
 	// wakeEvery is how often ends of items wake feeds, at most: a look costs as much as some ends do.
-// defaultBase is where the API is.
-const defaultBase = "/api/v1"
-
 	wakeEvery = 20 * time.Millisecond
 )
 
@@ -92,6 +96,9 @@ func (f *Feeder) Run(ctx context.Context) error {
 	var mended time.Time
 	for failing := false; ; {
 		err := f.look(ctx)
+		if err == nil {
+			err = f.Leases(ctx)
+		}
 		if err == nil && time.Since(mended) > mendEvery {
 			mended = time.Now()
 			err = f.Mend(ctx)

@@ -24,6 +24,7 @@ func text(name string) string {
 var (
 	sqlLockRows = text("lock_rows")
 	sqlFollow   = text("follow")
+	sqlLapsed   = text("lapsed")
 )
 
 // moved has rows follow their items, in the transactions that change these (6).
@@ -35,6 +36,10 @@ func (f *Feeder) moved(_ context.Context, t *queue.Tx, changes []queue.Change) e
 	if len(m.items) > 0 {
 		m.queue(t)
 		f.wakeFeeds()
+	}
+	if len(m.lapsed) > 0 {
+		t.Batch.Queue(sqlLockRows, m.lapsed)
+		t.Batch.Queue(sqlLapsed, m.lapsed)
 	}
 	return nil
 }
@@ -55,10 +60,15 @@ type moves struct {
 	results  []*string
 	errs     []*string
 	worked   []bool // a worker had the item
+
+	lapsed []int64 // items that have outlived their leases
 }
 
 // follow adds what a change of an item does to its row, if anything.
 func (f *Feeder) follow(m *moves, c queue.Change) {
+	if c.Move == item.Expire && !c.Deleted {
+		m.lapsed = append(m.lapsed, c.ID)
+	}
 	to, wait, fault := schema.Error, time.Duration(0), c.Command.Error
 	result := []byte(nil)
 	switch feed.Status(c) {

@@ -199,17 +199,17 @@ func waitOf(r stream.Report, least time.Duration) func(attempts int32, delay tim
 func (s *Reports) extend(
 	ctx context.Context, of queue.Settings, c queue.Command, leaseS *float64, pulled *handout.Pulled,
 ) (queue.Result, error) {
-	c.Lease = seconds(of.LeaseS)
+	c.Lease = seconds(of.Lease())
 	if leaseS != nil {
 		c.Lease = seconds(*leaseS)
 	}
 	if pulled != nil {
 		c.Generation, c.Worker = pulled.Generation, ""
 		if pulled.There() {
-			if leaseS != nil && *leaseS != of.LeaseS {
+			if leaseS != nil && *leaseS != of.Lease() {
 				return queue.Result{}, &item.Invalid{
 					Field: "lease_s", Code: "fixed",
-					Rule: fmt.Sprintf("must be %g, the lease of the queue, or left out: the item was pulled over NATS", of.LeaseS),
+					Rule: fmt.Sprintf("must be %g, the lease of the queue, or left out: the item was pulled over NATS", of.Lease()),
 				}
 			}
 			c.Lease = 0

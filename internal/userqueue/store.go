@@ -87,7 +87,7 @@ func (s *Store) CreateBy(ctx context.Context, by Maker, want queue.Settings) (ma
 	}
 	backoff := slices.Equal(have.BackoffS, want.BackoffS)
 	have.BackoffS, want.BackoffS = nil, nil
-	want.ID, want.Paused, want.Followed = have.ID, have.Paused, have.Followed
+	want.ID, want.Paused, want.Followed, want.MeasuredS = have.ID, have.Paused, have.Followed, have.MeasuredS
 	if have.ID < queue.FirstOwn || !backoff || !reflect.DeepEqual(have, want) {
 		return false, ErrDiffers
 	}

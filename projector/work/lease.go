@@ -11,8 +11,8 @@ import (
 // lease is how long a worker has an item of a queue that it pulled and says nothing of.
 // The consumer of the queue has it as its ack_wait.
 func (c Config) lease(of queue.Settings) time.Duration {
-	if of.LeaseS > 0 {
-		return time.Duration(of.LeaseS * float64(time.Second))
+	if s := of.Lease(); s > 0 {
+		return time.Duration(s * float64(time.Second))
 	}
 	return c.Streams.AckWait
 }

@@ -59,6 +59,7 @@ type UserQueue struct {
 	Name        string    `json:"name" example:"mail"`
 	MaxAttempts int       `json:"max_attempts"`
 	LeaseS      float64   `json:"lease_s"`
+	MeasuredS   float64   `json:"measured_lease_s,omitempty" doc:"Seconds that count in the place of lease_s while uploads are worked in the queue, by how long workers have items"`
 	BackoffS    []float64 `json:"backoff_s" nullable:"false"`
 	userqueue.Limits
 	Paused     bool       `json:"paused"`
@@ -83,7 +84,7 @@ func (h *Handler) list(ctx context.Context, _ *none) (UserQueueList, error) {
 
 func queueOf(v queue.State, now time.Time) UserQueue {
 	q := UserQueue{
-		Name: v.Name, MaxAttempts: v.MaxAttempts, LeaseS: v.LeaseS, BackoffS: v.BackoffS,
+		Name: v.Name, MaxAttempts: v.MaxAttempts, LeaseS: v.LeaseS, MeasuredS: v.MeasuredS, BackoffS: v.BackoffS,
 		Limits: userqueue.LimitsOf(v.Settings),
 		Paused: v.Paused, Depth: v.Depth,
 		States: ItemStates{

@@ -86,7 +86,7 @@ func Take[In any, P Request[In, TakeItems], Limits Limiting, Settings, Taken any
 		if err != nil {
 			return out, err
 		}
-		t := Taking{Queue: of, Lease: Seconds(Or(doc.LeaseS, of.LeaseS))}
+		t := Taking{Queue: of, Lease: Seconds(Or(doc.LeaseS, of.Lease()))}
 		t.Items, err = s.Hands.Take(ctx, of.Name, doc.Worker, Or(doc.Limit, defaultTake), t.Lease)
 		if err != nil {
 			return out, err

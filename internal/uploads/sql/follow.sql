@@ -22,7 +22,8 @@ WITH said AS MATERIALIZED (
     WHERE status > 1 AND (result IS NOT NULL OR error IS NOT NULL OR version > 2)
     ON CONFLICT (job_no, row_no) DO UPDATE SET result = excluded.result, error = excluded.error
 ), service AS (
-    SELECT m.job_no, avg(extract(epoch FROM clock_timestamp() - t.taken_at) * 1000)::real AS ms, count(*) AS n
+    SELECT m.job_no, avg(extract(epoch FROM clock_timestamp() - t.taken_at) * 1000)::real AS ms, count(*) AS n,
+        max(extract(epoch FROM clock_timestamp() - t.taken_at) * 1000)::real AS longest
     FROM moves AS m, LATERAL (SELECT taken_at FROM millrace.item WHERE id = m.item) AS t
     WHERE m.worked AND t.taken_at IS NOT NULL GROUP BY m.job_no
 ), sums AS (
@@ -43,6 +44,8 @@ UPDATE millrace.upload AS u SET pending = u.pending + s.pending, processing = u.
     -- A moving average, which one that is far longer replaces.
     service_ms = CASE WHEN v.ms IS NULL THEN u.service_ms WHEN u.service_ms = 0 OR v.ms > 5 * u.service_ms THEN v.ms
         ELSE u.service_ms + (1 - 0.8 ^ least(v.n, 50)) * (v.ms - u.service_ms) END,
+    lease_ms = CASE WHEN v.ms IS NULL THEN u.lease_ms
+        ELSE greatest(u.lease_ms * 0.97 ^ least(v.n, 500), 1.5 * least(v.longest, 86400000)) END,
     queue_state = CASE WHEN s.back AND u.queue_state = 'DONE' THEN 'RUNNING' ELSE u.queue_state END,
     finished_at = CASE WHEN s.back THEN NULL ELSE u.finished_at END
 FROM sums AS s JOIN jobs ON jobs.no = s.job_no LEFT JOIN service AS v ON v.job_no = s.job_no
