@@ -164,10 +164,10 @@ describe('Uploads', { skip }, () => {
     const original = await saved(() => click('original'));
     assert.equal(original.name, 'products.csv');
     assert.deepEqual(original.content, cp1252(csv(products)));
-    const results = await saved(async () => {
-      await click('export');
-      await click('export-ndjson');
-    });
+    await click('export');
+    await click('export-ndjson');
+    await shows('made-ndjson', 'data-state', 'DONE');
+    const results = await saved(() => click('link-ndjson'));
     const lines = results.content.toString().trim().split('\n').map((line) => JSON.parse(line)).filter((line) => 'sku' in line);
     assert.deepEqual(lines.map((line) => products[0].map((name) => line[name])), products.slice(1));
   });

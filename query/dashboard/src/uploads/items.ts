@@ -10,7 +10,7 @@ export type ItemsQuery = NonNullable<operations['list-upload-items']['parameters
 
 /** What a list shows of an item, of one upload or of many. */
 export type Listed = Omit<Schema<'PendingItem'>, 'user_id' | 'job_state' | 'job_total_items' | 'job_processed_items' | 'locked_at'> &
-  Partial<Schema<'PendingItem'>> & { last_error?: string | null; result?: unknown };
+  Partial<Schema<'PendingItem'>> & { last_error?: string | null; result?: unknown; image_link?: string };
 
 /** A page of items, with the numbers of results as they are written. */
 export async function readItems(job: string, query: ItemsQuery, signal: AbortSignal): Promise<Schema<'UploadItemPage'>> {

@@ -7,7 +7,7 @@ export type Status = Item['status'];
 
 export const states = ['QUEUED', 'RUNNING', 'PAUSED', 'DONE', 'FAILED'] as const satisfies readonly State[];
 export const statuses = ['PENDING', 'PROCESSING', 'DONE', 'ERROR', 'NOT_FOUND', 'SKIPPED'] as const satisfies readonly Status[];
-export const kinds = ['csv', 'ndjson', 'xlsx'] as const satisfies readonly Item['job_type'][];
+export const kinds = ['csv', 'ndjson', 'xlsx', 'zip'] as const satisfies readonly Item['job_type'][];
 /** Items that the server processes again when it is asked to. */
 export const final = ['ERROR', 'NOT_FOUND', 'DONE', 'SKIPPED'] as const satisfies readonly Status[];
 

@@ -1995,7 +1995,7 @@ export interface paths {
         put?: never;
         /**
          * Upload a file of rows
-         * @description CSV with a header, JSON lines or XLSX, of at most 2048 MiB. The answer comes when the file is on disk. Rows are persisted and processed in the background. A caller that gets no answer cannot know whether there is an upload: GET /uploads shows it.
+         * @description CSV with a header, JSON lines, XLSX or a zip of images, of at most 2048 MiB. The answer comes when the file is on disk. Rows are persisted and processed in the background. A caller that gets no answer cannot know whether there is an upload: GET /uploads shows it.
          */
         post: operations["create-upload"];
         delete?: never;
@@ -2179,6 +2179,26 @@ export interface paths {
         };
         /** The original file of an upload, byte for byte */
         get: operations["get-upload-file"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/uploads/{jobId}/images/{rowNo}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The image of a row of a zip
+         * @description Where image_link of a row and of the payload of an item lead. The user of the upload and admins may fetch it; so may who has the key of the link, while the item is PROCESSING. It is sent as an attachment.
+         */
+        get: operations["get-upload-image"];
         put?: never;
         post?: never;
         delete?: never;
@@ -5687,7 +5707,7 @@ export interface components {
              * @description The format of the file
              * @enum {string}
              */
-            job_type: "csv" | "ndjson" | "xlsx";
+            job_type: "csv" | "ndjson" | "xlsx" | "zip";
             /** Format: date-time */
             locked_at: string | null;
             /** @description The worker that holds it */
@@ -6992,7 +7012,7 @@ export interface components {
              */
             delimiter: string;
             /**
-             * @description Empty for XLSX
+             * @description Empty for XLSX, and for a zip unless it was said
              * @example windows-1252
              */
             encoding: string;
@@ -7116,6 +7136,11 @@ export interface components {
             attempts: number;
             /** @example 0199f0a2-7c1e-7000-8000-000000000001-7 */
             id: string;
+            /**
+             * @description Where the image of a row of a zip is
+             * @example /api/v1/uploads/0199f0a2-7c1e-7000-8000-000000000001/images/7
+             */
+            image_link?: string;
             /** @description The columns that the mapping names for title, brand and sku, and else the first ones; each cut at 200 characters */
             inputSummary: {
                 [key: string]: string;
@@ -7125,7 +7150,7 @@ export interface components {
              * @description The format of the file
              * @enum {string}
              */
-            job_type: "csv" | "ndjson" | "xlsx";
+            job_type: "csv" | "ndjson" | "xlsx" | "zip";
             last_error: string | null;
             /** Format: date-time */
             locked_at: string | null;
@@ -7170,10 +7195,10 @@ export interface components {
         UploadReceived: {
             /** @description Of CSV; else empty */
             delimiter: string;
-            /** @description Empty for XLSX */
+            /** @description Empty for XLSX, and for a zip unless it was said */
             encoding: string;
             /** @enum {string} */
-            format: "csv" | "ndjson" | "xlsx";
+            format: "csv" | "ndjson" | "xlsx" | "zip";
             jobId: string;
             /** @enum {string} */
             queue_state: "QUEUED" | "PAUSED";
@@ -7221,7 +7246,7 @@ export interface components {
         };
         UploadedFile: {
             /** @enum {string} */
-            format: "csv" | "ndjson" | "xlsx";
+            format: "csv" | "ndjson" | "xlsx" | "zip";
             /** @example products.csv */
             name: string;
             /** @description In hexadecimal digits */
@@ -7258,6 +7283,11 @@ export interface components {
              * @description Live items; as many finished ones are kept
              */
             max_items: number;
+            /**
+             * Format: double
+             * @description Seconds that count in the place of lease_s while uploads are worked in the queue, by how long workers have items
+             */
+            measured_lease_s?: number;
             /** @example mail */
             name: string;
             /**
@@ -13693,7 +13723,7 @@ export interface operations {
                 /** @description Of the caller, or of all users, which is for admins */
                 userId?: "me" | "all";
                 /** @description Only items of files of this format */
-                jobType?: "csv" | "ndjson" | "xlsx";
+                jobType?: "csv" | "ndjson" | "xlsx" | "zip";
                 /** @description How many items a page has at most */
                 pageSize?: number;
                 /** @description next of the page before, with the same parameters */
@@ -19224,11 +19254,11 @@ export interface operations {
                      * @description The file
                      */
                     file: string;
-                    /** @description csv, ndjson or xlsx; default as the file's first bytes and name say */
+                    /** @description csv, ndjson, xlsx or zip; default as the file's first bytes and name say */
                     format?: string;
                     /** @description As the parameter; true or false */
                     hold?: string;
-                    /** @description Names of columns by field, a JSON object: {"title":"ProductName"}. title, brand and sku summarize items */
+                    /** @description Names of columns by field, a JSON object: {"title":"ProductName"}. title, brand and sku summarize items; image names the images of a zip */
                     mapping?: string;
                     /** @description Of the upload, at most 255 characters; default that of the file */
                     name?: string;
@@ -20661,6 +20691,94 @@ export interface operations {
                 };
                 content: {
                     "application/octet-stream": string;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-upload-image": {
+        parameters: {
+            query?: {
+                /** @description As the link has it. The upload's user and admins need none */
+                key?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The upload's id */
+                jobId: string;
+                /** @description Its place among the rows of the upload */
+                rowNo: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The image */
+            200: {
+                headers: {
+                    "Cache-Control"?: string;
+                    "Content-Disposition"?: string;
+                    "Content-Length"?: number;
+                    "Content-Security-Policy"?: string;
+                    "Content-Type"?: string;
+                    "X-Content-Type-Options"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "image/*": string;
                 };
             };
             /** @description Bad Request */
