@@ -38,35 +38,6 @@ func (f *Files) Put(ctx context.Context, id uuid.UUID, limit int64, from io.Read
 	return f.storage.PutAs(ctx, file(id), id.String(), limit, from)
 }
 
-// exported is what an attempt to make an export stores, and the id of its chunks.
-func exported(e Export, attempt int32) (o batches.Object, id string) {
-	id = fmt.Sprintf("%s-%d", e.ID, attempt)
-	return batches.Object{Bucket: bucket, Key: "exports/" + id}, id
-}
-
-// PutExport stores the file of an attempt to make an export.
-func (f *Files) PutExport(ctx context.Context, e Export, limit int64, from io.Reader) (objects.Stored, error) {
-	o, id := exported(e, e.Attempts)
-	return f.storage.PutAs(ctx, o, id, limit, from)
-}
-
-// OpenExport reads the file of an export that is DONE, as Open does.
-func (f *Files) OpenExport(ctx context.Context, e Export) (io.ReadCloser, error) {
-	o, _ := exported(e, e.Attempts)
-	return f.open(ctx, "the export "+e.ID.String(), o)
-}
-
-// RemoveExport deletes what the first attempts to make an export have stored.
-func (f *Files) RemoveExport(ctx context.Context, e Export, attempts int32) error {
-	for n := range attempts {
-		o, id := exported(e, n+1)
-		if err := f.storage.Discard(ctx, o, id); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Partial returns what is stored of the file of a job that comes in parts.
 func (f *Files) Partial(ctx context.Context, id uuid.UUID) (*objects.Partial, error) {
 	return f.storage.Partial(ctx, file(id), id.String())

@@ -3,7 +3,10 @@ package uploads
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -13,8 +16,10 @@ import (
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
+	"github.com/millrace-io/millrace/internal/objects"
 	"github.com/millrace-io/millrace/internal/uploads"
 	"github.com/millrace-io/millrace/internal/uploads/uploadsapi"
+	"github.com/millrace-io/millrace/schemas/batches"
 
 	schema "github.com/millrace-io/millrace/schemas/uploads"
 )
@@ -95,8 +100,8 @@ func TestExportInBackground(t *testing.T) {
 			t.Fatalf("%s: %+v", format, e)
 		}
 		_, file := s.get(base + "/exports/" + id + "/file")
-		if len(file) != int(e.Size) {
-			t.Errorf("%s: %d bytes, want %d", format, len(file), e.Size)
+		if sum := sha256.Sum256([]byte(file)); len(file) != int(e.Size) || e.SHA256 != hex.EncodeToString(sum[:]) {
+			t.Errorf("%s: %d bytes with %x, want %d with %s", format, len(file), sum, e.Size, e.SHA256)
 		}
 		if _, want := s.get(base + "/export?format=" + format); format != "xlsx" && file != want { // XLSX has the time
 			t.Errorf("%s: the file of %d bytes is not that of %d bytes", format, len(file), len(want))
@@ -130,6 +135,57 @@ func TestExportInBackground(t *testing.T) {
 	}
 	if after := s.stored(); after != before {
 		t.Errorf("%d messages are stored, and before the exports %d", after, before)
+	}
+}
+
+// TestExportsArePacked: texts are stored as zstd, and their bound is that of the file; a file that an earlier version has
+// stored as it is can be read.
+func TestExportsArePacked(t *testing.T) {
+	s := serve(t, auth.Config{Secret: secret})
+	e := uploads.Export{ID: uuid.New(), Format: "csv", Attempts: 1}
+	text := strings.Repeat("sku,title\r\n", 300_000)
+	stored, err := s.files.PutExport(t.Context(), e, int64(len(text)), strings.NewReader(text))
+	if err != nil || stored.Size != int64(len(text)) || stored.SHA256 != sha256.Sum256([]byte(text)) {
+		t.Fatal(stored.Size, err)
+	}
+	bucket, err := s.js.Stream(t.Context(), "OBJ__uploads")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := bucket.Info(t.Context()); err != nil || info.State.Bytes > uint64(len(text)/4) {
+		t.Errorf("%d bytes are stored, %v", info.State.Bytes, err)
+	}
+	same := func(what string) {
+		t.Helper()
+		from, err := s.files.OpenExport(t.Context(), e)
+		if err != nil {
+			t.Fatal(what, err)
+		}
+		defer from.Close()
+		if got, err := io.ReadAll(from); err != nil || string(got) != text {
+			t.Errorf("%s: %d bytes, %v", what, len(got), err)
+		}
+	}
+	same("packed")
+	if err := s.files.RemoveExport(t.Context(), e, 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.files.OpenExport(t.Context(), e); !uploads.Lost(err) {
+		t.Error("one that is removed:", err)
+	}
+	if _, err := s.files.PutExport(t.Context(), e, int64(len(text))-1, strings.NewReader(text)); !errors.Is(err, uploads.ErrTooLarge) {
+		t.Error("one that is too large:", err)
+	}
+	o := batches.Object{Bucket: "_uploads", Key: "exports/" + e.ID.String() + "-1"}
+	if _, err := objects.NewNATS(s.js, 1).PutAs(t.Context(), o, e.ID.String()+"-1", 1<<30, strings.NewReader(text)); err != nil {
+		t.Fatal(err)
+	}
+	same("of an earlier version")
+	if err := s.files.RemoveExport(t.Context(), e, 1); err != nil {
+		t.Fatal(err)
+	}
+	if s.stored() != 0 {
+		t.Error(s.stored(), "messages are left")
 	}
 }
 
