@@ -16,7 +16,7 @@ func Get(ctx context.Context, js jetstream.JetStream, st jetstream.Stream, seq u
 	if !errors.Is(err, jetstream.ErrMsgNotFound) || !st.CachedInfo().Config.AllowDirect {
 		return m, err
 	}
-	leader, err := js.Conn().JetStream() // which asks the leader alone
+	leader, err := asksLeaders(js)
 	if err != nil {
 		return nil, err
 	}
@@ -31,3 +31,23 @@ func Get(ctx context.Context, js jetstream.JetStream, st jetstream.Stream, seq u
 		Subject: got.Subject, Sequence: got.Sequence, Header: got.Header, Data: got.Data, Time: got.Time,
 	}, nil
 }
+
+// GetKey returns the newest value of a key of a bucket, or jetstream.ErrKeyNotFound. It asks the leader, where
+// the Get of a bucket may be answered by a copy that lags behind, with a value of before.
+func GetKey(ctx context.Context, js jetstream.JetStream, bucket, key string) ([]byte, error) {
+	leader, err := asksLeaders(js)
+	if err != nil {
+		return nil, err
+	}
+	m, err := leader.GetLastMsg("KV_"+bucket, "$KV."+bucket+"."+key, nats.Context(ctx))
+	if errors.Is(err, nats.ErrMsgNotFound) || err == nil && m.Header.Get("KV-Operation") != "" {
+		return nil, jetstream.ErrKeyNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m.Data, nil
+}
+
+// asksLeaders returns a client that asks the leaders of streams alone.
+func asksLeaders(js jetstream.JetStream) (nats.JetStreamContext, error) { return js.Conn().JetStream() }

@@ -53,3 +53,52 @@ func TestGet(t *testing.T) {
 		}
 	}
 }
+
+// TestGetKey: the newest value of a key is read, though a copy of the bucket has the one before it.
+func TestGetKey(t *testing.T) {
+	js := natstest.Start(t, stream.Config{}).JetStream()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	kv, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "led", History: 5})
+	must(err)
+	mirror, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
+		Name: "COPY", AllowDirect: true, MirrorDirect: true, Mirror: &jetstream.StreamSource{Name: "KV_led"},
+	})
+	must(err)
+	for _, value := range []string{"old", "new"} {
+		_, err := kv.PutString(t.Context(), "k", value)
+		must(err)
+	}
+	end := time.Now().Add(time.Minute)
+	for mirror.DeleteMsg(t.Context(), 2) != nil { // it is not there yet
+		if time.Now().After(end) {
+			t.Fatal("the copy does not follow")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	for old := 0; old < 10; {
+		entry, err := kv.Get(t.Context(), "k")
+		must(err)
+		if string(entry.Value()) == "old" {
+			old++
+		}
+		value, err := stream.GetKey(t.Context(), js, "led", "k")
+		must(err)
+		if string(value) != "new" {
+			t.Fatalf("read %q", value)
+		}
+		if time.Now().After(end) {
+			t.Fatal("the copy never answers")
+		}
+	}
+	must(kv.Delete(t.Context(), "k"))
+	for _, key := range []string{"k", "another"} {
+		if _, err := stream.GetKey(t.Context(), js, "led", key); !errors.Is(err, jetstream.ErrKeyNotFound) {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+}

@@ -49,7 +49,6 @@ type Index struct {
 	metrics *metrics
 	log     *slog.Logger
 
-	kv      atomic.Pointer[jetstream.KeyValue]
 	applied atomic.Uint64
 	looked  atomic.Pointer[time.Time] // when the baseline was last found to be the store's; nil: never
 
@@ -107,8 +106,6 @@ func (x *Index) lookup(ctx context.Context, id string, limit int) ([]Row, bool) 
 	return rows, rows != nil
 }
 
-var errAway = errors.New("it is not in use")
-
 func (x *Index) find(id string, limit int) (rows []Row, err error) {
 	if x.open == nil || x.bad != nil {
 		return nil, nil
@@ -132,18 +129,14 @@ func (x *Index) fail(err error) {
 
 // position is how far the projector is with the stream.
 func (x *Index) position(ctx context.Context) (r checkpoint.Record[struct{}], err error) {
-	kv := x.kv.Load()
-	if kv == nil {
-		return r, errAway
-	}
-	entry, err := (*kv).Get(ctx, stream.BatchesCheckpoint)
+	value, err := stream.GetKey(ctx, x.deps.JetStream, stream.Checkpoints, stream.BatchesCheckpoint)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return r, nil
 	}
 	if err != nil {
 		return r, fmt.Errorf("read the position of the projector: %w", err)
 	}
-	return checkpoint.Parse[struct{}](entry.Value())
+	return checkpoint.Parse[struct{}](value)
 }
 
 // use has lookups use a store; nil: none.
@@ -166,11 +159,6 @@ func (x *Index) Run(ctx context.Context) error {
 
 // session keeps the index for as long as nothing fails.
 func (x *Index) session(ctx context.Context) (err error) {
-	kv, err := x.deps.JetStream.KeyValue(ctx, stream.Checkpoints)
-	if err != nil {
-		return fmt.Errorf("open the bucket %s: %w", stream.Checkpoints, err)
-	}
-	x.kv.Store(&kv)
 	s, err := openStore(ctx, vfs.Default, x.dir, x.log)
 	if err != nil {
 		return err

@@ -202,23 +202,19 @@ func TestExact(t *testing.T) {
 		w.store(nil)
 	}
 	stop := w.run()
-	answers := 0
-	for range 30 {
+	for n := range 30 {
 		w.store(func() {
 			if w.check(w.rng.IntN(ids)) {
 				t.Error("the index answers while a cut is decided that may be stored")
 			}
 		})
 		for range w.rng.IntN(8) {
-			if w.check(w.rng.IntN(ids)) {
-				answers++
-			}
+			w.check(w.rng.IntN(ids))
 			time.Sleep(time.Duration(w.rng.IntN(60)) * time.Millisecond)
 		}
-	}
-	w.await()
-	if answers == 0 {
-		t.Error("the index answered nothing while it was being followed")
+		if n%10 == 9 {
+			w.await()
+		}
 	}
 	stop()
 	w.store(nil)
