@@ -117,10 +117,10 @@ func openReleased(t *testing.T) (*house, *sql.DB) {
 	return h, db
 }
 
-// state is all that is said about items, as it was before the migration.
+// state is all that is said about items, without a column that a migration adds.
 func (h *house) state() map[string]int {
 	h.Helper()
-	return h.counts(`SELECT t::text, 1 FROM millrace.pipeline_tracking AS t
+	return h.counts(`SELECT (to_jsonb(t) - 'trace_parent')::text, 1 FROM millrace.pipeline_tracking AS t
 		UNION ALL SELECT 'history ' || t::text, 1 FROM millrace.history AS t
 		UNION ALL SELECT 'failed ' || t::text, 1 FROM millrace.failed AS t
 		UNION ALL SELECT 'delayed ' || t::text, 1 FROM millrace.delayed AS t
