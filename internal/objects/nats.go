@@ -32,6 +32,13 @@ func (n *NATS) Open(ctx context.Context, o batches.Object) (Object, error) {
 		return nil, missingInNATS(err)
 	}
 	result, err := bucket.Get(watched{ctx}, o.Key)
+	for tries := 0; errors.Is(err, jetstream.ErrObjectNotFound) && n.has(ctx, o); tries++ {
+		if tries == mostTries {
+			return nil, fmt.Errorf("open object %s: the copies of its bucket lag behind", o)
+		}
+		time.Sleep(triesEvery)
+		result, err = bucket.Get(watched{ctx}, o.Key)
+	}
 	if err != nil {
 		return nil, missingInNATS(err)
 	}
@@ -43,6 +50,18 @@ func (n *NATS) Open(ctx context.Context, o batches.Object) (Object, error) {
 		return nil, errors.Join(err, result.Close())
 	}
 	return &natsObject{ObjectResult: result, ctx: ctx, bucket: bucket, opened: info}, nil
+}
+
+// Any copy of a bucket in a cluster says what there is, also one that lags behind. It is asked again so often.
+const (
+	mostTries  = 100
+	triesEvery = 50 * time.Millisecond
+)
+
+// has tells whether the leader of a bucket knows of an object.
+func (n *NATS) has(ctx context.Context, o batches.Object) bool {
+	there, _, err := (&upload{js: n.js, object: o}).look(ctx)
+	return err == nil && there != nil
 }
 
 // watched is a context that seems to end soon, and does not. The client of NATS waits for a

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/schemas/batches"
+	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // ErrMoved is the error of Append where another writer has stored more, or the chunks were discarded.
@@ -55,15 +56,8 @@ func (n *NATS) Partial(ctx context.Context, o batches.Object, id string) (*Parti
 }
 
 func (n *NATS) partial(ctx context.Context, u *upload) (*Partial, error) {
-	bucket, err := n.js.Stream(ctx, "OBJ_"+u.object.Bucket)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return newPartial(), nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	m, err := bucket.GetLastMsgForSubject(ctx, u.chunkSubject())
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
+	m, err := stream.GetLast(ctx, n.js, "OBJ_"+u.object.Bucket, u.chunkSubject())
+	if errors.Is(err, jetstream.ErrMsgNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
 		return newPartial(), nil
 	}
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nuid"
 
 	"github.com/millrace-io/millrace/schemas/batches"
+	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // MaxBuckets is how many buckets there may be for Put to make another one: each is a stream
@@ -83,14 +84,6 @@ func (n *NATS) open(ctx context.Context, u *upload) (err error) {
 	}
 	if u.bucket, err = n.js.Stream(ctx, "OBJ_"+u.object.Bucket); err != nil {
 		return fmt.Errorf("look at the bucket: %w", err)
-	}
-	// In a cluster any copy answers a direct request, also one that lags behind and lacks the object that was
-	// just stored, which would then count as lost. Others are answered by the leader.
-	if cfg := u.bucket.CachedInfo().Config; cfg.AllowDirect {
-		cfg.AllowDirect = false
-		if u.bucket, err = n.js.UpdateStream(ctx, cfg); err != nil {
-			return fmt.Errorf("have the bucket's leader answer: %w", err)
-		}
 	}
 	return nil
 }
@@ -229,7 +222,7 @@ type described struct {
 // look returns what is known of an object of this name, nil for none, and the sequence of
 // the last message about it.
 func (u *upload) look(ctx context.Context) (there *described, seq uint64, err error) {
-	m, err := u.bucket.GetLastMsgForSubject(ctx, u.metaSubject())
+	m, err := stream.GetLast(ctx, u.js, "OBJ_"+u.object.Bucket, u.metaSubject())
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, 0, nil
 	}

@@ -21,26 +21,40 @@ func Get(ctx context.Context, js jetstream.JetStream, st jetstream.Stream, seq u
 		return nil, err
 	}
 	got, err := leader.GetMsg(st.CachedInfo().Config.Name, seq, nats.Context(ctx))
-	if errors.Is(err, nats.ErrMsgNotFound) {
-		return nil, jetstream.ErrMsgNotFound
-	}
+	return rawMsg(got, err)
+}
+
+// GetLast returns the last message of a subject of a stream, jetstream.ErrMsgNotFound or
+// jetstream.ErrStreamNotFound. It asks the leader.
+func GetLast(ctx context.Context, js jetstream.JetStream, name, subject string) (*jetstream.RawStreamMsg, error) {
+	leader, err := asksLeaders(js)
 	if err != nil {
 		return nil, err
 	}
+	got, err := leader.GetLastMsg(name, subject, nats.Context(ctx))
+	return rawMsg(got, err)
+}
+
+// rawMsg returns a message as package jetstream has it, or its error.
+func rawMsg(m *nats.RawStreamMsg, err error) (*jetstream.RawStreamMsg, error) {
+	switch {
+	case errors.Is(err, nats.ErrMsgNotFound):
+		return nil, jetstream.ErrMsgNotFound
+	case errors.Is(err, nats.ErrStreamNotFound):
+		return nil, jetstream.ErrStreamNotFound
+	case err != nil:
+		return nil, err
+	}
 	return &jetstream.RawStreamMsg{
-		Subject: got.Subject, Sequence: got.Sequence, Header: got.Header, Data: got.Data, Time: got.Time,
+		Subject: m.Subject, Sequence: m.Sequence, Header: m.Header, Data: m.Data, Time: m.Time,
 	}, nil
 }
 
 // GetKey returns the newest value of a key of a bucket, or jetstream.ErrKeyNotFound. It asks the leader, where
 // the Get of a bucket may be answered by a copy that lags behind, with a value of before.
 func GetKey(ctx context.Context, js jetstream.JetStream, bucket, key string) ([]byte, error) {
-	leader, err := asksLeaders(js)
-	if err != nil {
-		return nil, err
-	}
-	m, err := leader.GetLastMsg("KV_"+bucket, "$KV."+bucket+"."+key, nats.Context(ctx))
-	if errors.Is(err, nats.ErrMsgNotFound) || err == nil && m.Header.Get("KV-Operation") != "" {
+	m, err := GetLast(ctx, js, "KV_"+bucket, "$KV."+bucket+"."+key)
+	if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && m.Header.Get("KV-Operation") != "" {
 		return nil, jetstream.ErrKeyNotFound
 	}
 	if err != nil {

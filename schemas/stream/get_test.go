@@ -95,6 +95,9 @@ func TestGetKey(t *testing.T) {
 			t.Fatal("the copy never answers")
 		}
 	}
+	if _, err := stream.GetLast(t.Context(), js, "NONE", "k"); !errors.Is(err, jetstream.ErrStreamNotFound) {
+		t.Errorf("a stream that is not there: %v", err)
+	}
 	must(kv.Delete(t.Context(), "k"))
 	for _, key := range []string{"k", "another"} {
 		if _, err := stream.GetKey(t.Context(), js, "led", key); !errors.Is(err, jetstream.ErrKeyNotFound) {
