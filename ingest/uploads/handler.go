@@ -167,10 +167,11 @@ func (h *Handler) resume(ctx context.Context, in *ResumeUploadRequest) (uploadsa
 		}
 		format = &f
 	}
-	j, err := h.store.Resume(ctx, who, in.UUID(), format)
-	if err == nil && in.Body != nil && in.Body.Mapping != nil {
-		j, err = h.store.Map(ctx, who, in.UUID(), in.Body.Mapping)
+	var mapping map[string]string
+	if in.Body != nil {
+		mapping = in.Body.Mapping
 	}
+	j, err := h.store.Resume(ctx, who, in.UUID(), format, mapping)
 	return uploadsapi.UploadOf(j), err
 }
 

@@ -350,7 +350,7 @@ func (s *shop) disturb(r *rand.Rand, id, second uuid.UUID) (killed int) {
 			s.t.Fatal(err)
 		}
 		for _, of := range []uuid.UUID{id, second} {
-			if _, err := s.store.Resume(s.t.Context(), who, of, nil); err != nil && !errors.As(err, &state) {
+			if _, err := s.store.Resume(s.t.Context(), who, of, nil, nil); err != nil && !errors.As(err, &state) {
 				s.t.Fatal(err)
 			}
 		}
@@ -693,7 +693,7 @@ func TestProcessorGone(t *testing.T) {
 	if _, err := s.own.Create(t.Context(), queue.Settings{Name: "enrich", LeaseS: 30, RetentionS: 3600, MaxItems: 1000}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.store.Resume(t.Context(), uploads.Viewer{All: true}, id, nil); err != nil {
+	if _, err := s.store.Resume(t.Context(), uploads.Viewer{All: true}, id, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	s.until(id, "in the queue again", func(j uploads.Job) bool { return j.Counts[schema.Processing] == 3 && j.State == schema.Running })

@@ -2,6 +2,7 @@ package uploads
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -59,25 +60,42 @@ func (s *Store) Pause(ctx context.Context, who Viewer, id uuid.UUID) (Job, error
 }
 
 // Resume has a job go on. Its format is changed where format is not nil, which a job that has persisted
-// rows already does not allow.
-func (s *Store) Resume(ctx context.Context, who Viewer, id uuid.UUID, format *tabular.Format) (Job, error) {
+// rows already does not allow. So is its mapping, which names the columns that its items are shown by, at
+// any time: workers get the one that there was when their item came into the queue.
+func (s *Store) Resume(
+	ctx context.Context, who Viewer, id uuid.UUID, format *tabular.Format, mapping map[string]string,
+) (Job, error) {
 	return s.change(ctx, "resume", who, id, func(j Job) (string, []any, error) {
-		switch {
-		case j.State == uploads.Failed && j.Queued() && j.Total() > j.Processed():
-			return "queue_state = 'QUEUED', last_error = NULL, finished_at = NULL", nil, nil // its queue was gone
-		case !uploads.Open(j.State):
-			return "", nil, &StateError{j.State, "the upload must be QUEUED, RUNNING or PAUSED: it is " + j.State}
-		case format != nil && *format != j.Format && (j.State != uploads.Paused || j.ReadRows > 0):
-			return "", nil, &StateError{j.State, "encoding and delimiter can be changed while the upload is PAUSED and " +
-				"none of its rows is persisted"}
-		case j.State != uploads.Paused:
-			return "", nil, nil
-		case format == nil:
-			return "queue_state = 'QUEUED', last_error = NULL", nil, nil
+		set, args, err := resumed(j, format)
+		if err != nil || mapping == nil {
+			return set, args, err
 		}
-		return `queue_state = 'QUEUED', last_error = NULL, header = NULL, encoding = $2, delimiter = $3, lone_cr = $4`,
-			[]any{format.Encoding, delimiterText(*format), format.LoneCR}, nil
+		text, err := json.Marshal(mapping)
+		args = append(args, string(text))
+		if set != "" {
+			set += ", "
+		}
+		return fmt.Sprintf("%smapping = $%d", set, len(args)+1), args, err
 	})
+}
+
+// resumed returns what Resume sets of a job; "": nothing.
+func resumed(j Job, format *tabular.Format) (set string, args []any, err error) {
+	switch {
+	case j.State == uploads.Failed && j.Queued() && j.Total() > j.Processed():
+		return "queue_state = 'QUEUED', last_error = NULL, finished_at = NULL", nil, nil // its queue was gone
+	case !uploads.Open(j.State):
+		return "", nil, &StateError{j.State, "the upload must be QUEUED, RUNNING or PAUSED: it is " + j.State}
+	case format != nil && *format != j.Format && (j.State != uploads.Paused || j.ReadRows > 0):
+		return "", nil, &StateError{j.State, "encoding and delimiter can be changed while the upload is PAUSED and " +
+			"none of its rows is persisted"}
+	case j.State != uploads.Paused:
+		return "", nil, nil
+	case format == nil:
+		return "queue_state = 'QUEUED', last_error = NULL", nil, nil
+	}
+	return `queue_state = 'QUEUED', last_error = NULL, header = NULL, encoding = $2, delimiter = $3, lone_cr = $4`,
+		[]any{format.Encoding, delimiterText(*format), format.LoneCR}, nil
 }
 
 // Cancel ends a job: its pending items become SKIPPED, and no more rows are persisted.
