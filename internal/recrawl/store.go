@@ -70,6 +70,7 @@ func (s *Store) Outbox() *outbox.Outbox { return s.outbox }
 
 const (
 	makeEvery  = 5 * time.Second
+	mendEvery  = 15 * time.Second
 	purgeEvery = time.Hour
 )
 
@@ -83,6 +84,11 @@ func (s *Store) Run(ctx context.Context) error {
 	g.Go(func() error { // also one that somebody has deleted
 		return retry.Every(ctx, makeEvery, s.MakeQueues, func(err error) {
 			s.log.Warn("the queues of retries cannot be made now", "error", err)
+		})
+	})
+	g.Go(func() error {
+		return retry.Every(ctx, mendEvery, s.mend, func(err error) {
+			s.log.Warn("errors of batches that wait too long cannot be found now", "error", err)
 		})
 	})
 	g.Go(func() error {
@@ -117,6 +123,21 @@ func settings(p batches.Policy) queue.Settings {
 		v.BackoffS = append(v.BackoffS, wait.Seconds())
 	}
 	return v
+}
+
+// mend has errors tried again now that are to wait for longer than their policy says: the clock of Postgres was
+// set back since.
+func (s *Store) mend(ctx context.Context) error {
+	for _, p := range batches.Policies() {
+		waits := make([]float64, len(p.Waits))
+		for i, wait := range p.Waits {
+			waits[i] = wait.Seconds()
+		}
+		if _, err := s.own.Queues().Pool().Exec(ctx, text("mend"), p.Queue, waits); err != nil {
+			return fmt.Errorf("look for errors that wait too long: %w", err)
+		}
+	}
+	return nil
 }
 
 // purge drops errors that are not tried again, and are kept no longer.
