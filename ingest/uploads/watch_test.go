@@ -84,7 +84,7 @@ func (w *watched) uploads() (names []string) {
 func (w *watched) expect(when string, taken, same, all int) {
 	w.t.Helper()
 	w.scan()
-	w.settle([]string{"now()", "now() + interval '10 hours'"}[all%2])
+	w.settle([]string{"now()", "now() + interval '5 minutes'"}[all%2])
 	scan := w.scan()
 	if len(scan.Taken) != taken || scan.Same != same || len(scan.Failed) != 0 {
 		w.t.Errorf("%s: %+v", when, scan)

@@ -64,9 +64,10 @@ func (s *Store) Look(
 			return err
 		}
 		// None waits for longer, unless the clock was set back meanwhile.
-		longest := max(settle, slowestTake) + setBackBy
-		rows, err := tx.Query(ctx, `SELECT path, due_at <= now() OR due_at > now() + make_interval(secs => $2)
-			FROM millrace.upload_watched WHERE place = $1 AND state = 'WAITING' ORDER BY seen_at, path`, place, longest.Seconds())
+		rows, err := tx.Query(ctx, `SELECT path, due_at <= now() OR due_at > now() + make_interval(secs => $4 +
+				CASE attempts WHEN 0 THEN $2 ELSE least(2 ^ least(attempts, 20), $3) END)
+			FROM millrace.upload_watched WHERE place = $1 AND state = 'WAITING' ORDER BY seen_at, path`,
+			place, settle.Seconds(), slowestTake.Seconds(), setBackBy.Seconds())
 		if err != nil {
 			return err
 		}
