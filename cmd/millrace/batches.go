@@ -185,8 +185,8 @@ func (n *node) readBatches() (of share, err error) {
 	return of, nil
 }
 
-// itemIndex is the index of items by their content id; nil: there is none. Over shards, whose
-// replicas may be behind each other, nothing could say what it lacks.
+// itemIndex is the index of items by their content id; nil: there is none. There is none
+// over a cluster: its replicas may lag behind each other, and the index could not know what it lacks.
 func (n *node) itemIndex() (*itemindex.Index, error) {
 	if !n.batches.ItemIndex || n.topology.Cluster != "" {
 		return nil, nil

@@ -63,7 +63,7 @@ func (c *content) Close() error { return c.from.Close() }
 // sniffed is how many first bytes tell what a file is.
 const sniffed = 512
 
-// imageType is the type of an image by its first bytes; empty: it is none.
+// imageType is the type of an image by its first bytes; empty: it is not one that is known.
 func imageType(head []byte) string {
 	text := string(head)
 	switch t := http.DetectContentType(head); t {

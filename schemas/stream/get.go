@@ -50,8 +50,8 @@ func rawMsg(m *nats.RawStreamMsg, err error) (*jetstream.RawStreamMsg, error) {
 	}, nil
 }
 
-// GetKey returns the newest value of a key of a bucket, or jetstream.ErrKeyNotFound. It asks the leader, where
-// the Get of a bucket may be answered by a copy that lags behind, with a value of before.
+// GetKey returns the newest value of a key of a bucket, or jetstream.ErrKeyNotFound. It asks the leader: the
+// client's own Get may be answered by a copy that lags behind, with an older value.
 func GetKey(ctx context.Context, js jetstream.JetStream, bucket, key string) ([]byte, error) {
 	m, err := GetLast(ctx, js, "KV_"+bucket, "$KV."+bucket+"."+key)
 	if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && m.Header.Get("KV-Operation") != "" {

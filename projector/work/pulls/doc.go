@@ -10,11 +10,11 @@
 // that have to wait do so at the consumer Nobody, which never has a message: there,
 // too, JetStream tells the client that it is alive, and when the request ends.
 //
-// What daemons answer goes to the stream WORK_ACK_RELAY. All processes take it from there
-// and publish it where JetStream takes answers, in the order in which it came but for a
-// process that dies: what that one has taken, another one passes on two seconds later. An
-// answer counts when JetStream has it, which may be after its stream has confirmed it.
-// Answers wait in memory, up to 100,000, while no process runs.
+// What daemons answer goes to the stream WORK_ACK_RELAY. Each process takes some of it and
+// publishes it where JetStream takes answers. Answers that different processes take may
+// change their order. Those of a process that dies are delivered to another one two seconds
+// later. An answer counts when JetStream has it, which may be after the stream has confirmed
+// it. While no process runs, up to 100,000 answers wait in memory; more are refused.
 //
 // # The promise
 //

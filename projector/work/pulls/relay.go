@@ -12,8 +12,8 @@ import (
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
-// relayed is how many answers a process asks for at once. A process that stands still keeps no
-// more of them from others, for as long as its request lasts and an answer may take.
+// relayed is how many answers a process asks for at once. One that stands still withholds at most
+// these from the other processes, until its request ends and the answers are delivered again.
 const relayed = 256
 
 var relayBackoff = retry.Backoff{First: 100 * time.Millisecond, Most: 5 * time.Second}

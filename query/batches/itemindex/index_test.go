@@ -276,7 +276,7 @@ func TestBaseline(t *testing.T) {
 	w.await()
 	changed("outcomes were added", func() {
 		w.seq++
-		w.insert(w.some()...) // what nobody should do
+		w.insert(w.some()...) // behind the projector's back
 		w.seq--
 	})
 }
