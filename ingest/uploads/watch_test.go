@@ -99,7 +99,7 @@ func (w *watched) expect(when string, taken, same, all int) {
 
 // TestWatch: each content is taken once, whatever happens to its file.
 func TestWatch(t *testing.T) {
-	w := watch(t, WatchConfig{Settle: time.Hour})
+	w := watch(t, WatchConfig{Settle: 2 * time.Minute})
 	w.write("a.csv", "x\n1\n")
 	w.write("b.csv", "x\n2\n")
 	w.write("c.csv.part", "x\n3")
