@@ -64,4 +64,11 @@ func TestOutcomesThatCount(t *testing.T) {
 			t.Errorf("%s\ngives %q\nwant  %q", query, got, want)
 		}
 	}
+	for _, view := range []string{"post_analytics", "crawl_errors"} {
+		for _, column := range lines("SELECT name FROM system.columns WHERE database = currentDatabase() AND table = '" + view +
+			"' AND type LIKE '%String%' AND type NOT LIKE 'Array%'") {
+			lines("SELECT toString(count()) FROM " + view + " WHERE " + column + " = ''")
+			lines("SELECT job_id FROM " + view + " WHERE " + column + " IN ('', 'x') LIMIT 1")
+		}
+	}
 }
