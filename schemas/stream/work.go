@@ -213,7 +213,7 @@ func (c WorkConfig) ackRelay() jetstream.StreamConfig {
 		Description: "answers of daemons on their way to " + Work,
 		Subjects:    []string{daemonAcks},
 		Retention:   jetstream.InterestPolicy,
-		Discard:     jetstream.DiscardNew, // who waits for the answer to an answer is told
+		Discard:     jetstream.DiscardNew, // those that have been confirmed stay
 		MaxMsgs:     100_000,
 		MaxBytes:    64 << 20,
 		MaxMsgSize:  64 << 10,

@@ -14,7 +14,8 @@
 // publishes it where JetStream takes answers. Answers that different processes take may
 // change their order. Those of a process that dies are delivered to another one two seconds
 // later. An answer counts when JetStream has it, which may be after the stream has confirmed
-// it. While no process runs, up to 100,000 answers wait in memory; more are refused.
+// it. Up to 100,000 answers wait in memory; more are refused, and their items come again after
+// the lease.
 //
 // # The promise
 //
@@ -58,5 +59,9 @@
 // again after the lease: in a cluster, where a delivery is replicated before it is sent, that
 // takes a few milliseconds. While no Service runs, pulls are answered "503", and daemons go
 // on with what they have. A Service that begins does not know what was handed out before:
-// such an item lapses one lease after its last word, unless the client speaks for it.
+// such an item lapses one lease after its last word, unless the client speaks for it. Answers
+// that wait are not counted by connection: a worker that sends more of them than processes pass
+// on has those of others refused as long as it does. A client that asks for a reply gets one
+// with an error then, which some libraries take for success (DoubleAck of nats.go looks at no
+// reply).
 package pulls
