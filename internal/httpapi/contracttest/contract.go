@@ -3,6 +3,7 @@ package contracttest
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -185,10 +186,29 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
-	if err := t.contract.Check(req.Method, req.URL, resp, body); err != nil {
+	plain, err := decode(resp.Header.Get("Content-Encoding"), body)
+	if err == nil {
+		err = t.contract.Check(req.Method, req.URL, resp, plain)
+	}
+	if err != nil {
 		t.report(err)
 	}
 	return resp, nil
+}
+
+// decode returns a body as it was before it was encoded: a proxy passes it on as it is.
+func decode(encoding string, body []byte) ([]byte, error) {
+	switch encoding {
+	case "", "identity":
+		return body, nil
+	case "gzip":
+		r, err := gzip.NewReader(bytes.NewReader(body))
+		if err != nil {
+			return nil, fmt.Errorf("decode the body: %w", err)
+		}
+		return io.ReadAll(r)
+	}
+	return nil, fmt.Errorf("the body is encoded by %s, which the test cannot read", encoding)
 }
 
 // typeOf is a content type without its parameters.

@@ -1,7 +1,11 @@
 package contracttest
 
 import (
+	"compress/gzip"
+	"errors"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -53,6 +57,41 @@ func TestContract(t *testing.T) {
 		err := c.Check(http.MethodGet, &url.URL{Path: v.path}, resp, []byte(v.body))
 		if (v.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), v.want) {
 			t.Errorf("%s %d %s: %v, want %q", v.path, v.status, v.body, err, v.want)
+		}
+	}
+}
+
+// TestEncoded: an answer that is passed on as a server encoded it is compared as well.
+func TestEncoded(t *testing.T) {
+	c, err := New([]byte(description))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for body, want := range map[string]string{`{"id":7,"window":null}`: "", `{"id":"7","window":null}`: "got string, want integer"} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Content-Encoding", "gzip")
+			to := gzip.NewWriter(w)
+			_, err := io.WriteString(to, body)
+			if err := errors.Join(err, to.Close()); err != nil {
+				t.Error(err)
+			}
+		}))
+		var told error
+		client := http.Client{Transport: c.Transport(http.DefaultTransport, func(err error) { told = err })}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/api/v1/things/7", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Accept-Encoding", "gzip") // so the client leaves the body as it is
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		server.Close()
+		if (want == "") != (told == nil) || told != nil && !strings.Contains(told.Error(), want) {
+			t.Errorf("%s: %v, want %q", body, told, want)
 		}
 	}
 }
