@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -53,6 +54,9 @@ func (c *backupCmd) Run(p *program) error {
 	if err != nil {
 		return err
 	}
+	if err := c.outside(target); err != nil {
+		return err
+	}
 	in, disconnect, err := c.installation(p)
 	if err != nil {
 		return err
@@ -71,6 +75,48 @@ func (c *backupCmd) Run(p *program) error {
 	_, err = fmt.Fprintf(p.out, "backup %s: %d files, %d bytes, %d events, in %s\n", target, len(m.Files), m.Bytes(),
 		backup.Events(m), time.Since(begun).Round(time.Millisecond))
 	return err
+}
+
+// outside returns an error for a place in the data folder, where engines have their files, and which is lost with what it is a
+// backup of.
+func (c *backupCmd) outside(target set.Target) error {
+	folder, ok := target.(set.Folder)
+	if !ok || c.Shared.NATS != "" && c.Shared.ClickHouse != "" && c.Shared.Postgres != "" {
+		return nil
+	}
+	within, err := isWithin(string(folder), c.Data)
+	if err == nil && within {
+		err = fmt.Errorf("%s is in the data folder %s: name a place outside it, best on another disk", folder, c.Data)
+	}
+	return err
+}
+
+// isWithin tells whether a path, which may not be there, is a folder or in it, wherever links lead.
+func isWithin(path, folder string) (bool, error) {
+	of, err := os.Stat(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return false, err
+	}
+	for {
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			path = real
+		}
+		at, err := os.Stat(path)
+		if err == nil && os.SameFile(at, of) {
+			return true, nil
+		}
+		up := filepath.Dir(path)
+		if up == path {
+			return false, nil
+		}
+		path = up
+	}
 }
 
 // openBase opens the base; nil: there is none.

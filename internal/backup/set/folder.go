@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // Folder is a set in a folder, which is made when it is missing, for this user alone.
@@ -34,7 +35,19 @@ func (f Folder) Create(_ context.Context, name string) (io.WriteCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &draft{file, path, string(f)}, nil
+	return &draft{file: file, path: path, root: string(f)}, nil
+}
+
+// Claim implements Target.
+func (f Folder) Claim(_ context.Context, name string) error {
+	if err := os.MkdirAll(string(f), 0o700); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(filepath.Join(string(f), name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	return file.Close()
 }
 
 // Open implements Target. A name cannot lead out of the folder.
@@ -42,7 +55,19 @@ func (f Folder) Open(_ context.Context, name string) (io.ReadCloser, error) {
 	if !filepath.IsLocal(filepath.FromSlash(name)) {
 		return nil, fs.ErrNotExist
 	}
-	return os.Open(filepath.Join(string(f), filepath.FromSlash(name)))
+	// Without O_NONBLOCK, opening a pipe would wait for a writer.
+	file, err := os.OpenFile(filepath.Join(string(f), filepath.FromSlash(name)), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	at, err := file.Stat()
+	if err == nil && !at.Mode().IsRegular() {
+		err = errors.New("it is no regular file")
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
 }
 
 // Remove implements Target.
@@ -52,13 +77,24 @@ func (f Folder) Remove(_ context.Context, name string) error {
 
 // draft is a file that is not whole yet.
 type draft struct {
-	*os.File
+	file       *os.File
 	path, root string
+	failed     bool
 }
 
-// Close syncs the file and gives it its name, and syncs the folders.
+// Write implements io.Writer.
+func (d *draft) Write(p []byte) (int, error) {
+	n, err := d.file.Write(p)
+	d.failed = d.failed || err != nil
+	return n, err
+}
+
+// Close syncs the file and gives it its name, and syncs the folders. What could not be written whole gets no name.
 func (d *draft) Close() error {
-	if err := errors.Join(d.Sync(), d.File.Close()); err != nil {
+	if d.failed {
+		return errors.Join(d.file.Close(), os.Remove(d.path+".part"))
+	}
+	if err := errors.Join(d.file.Sync(), d.file.Close()); err != nil {
 		return err
 	}
 	if err := os.Rename(d.path+".part", d.path); err != nil {

@@ -78,22 +78,36 @@ func placeFrom(target, base Target) string {
 }
 
 func relative(from, to string) (string, error) {
-	from, err := filepath.Abs(from)
+	from, err := real(from)
 	if err != nil {
 		return "", err
 	}
-	if to, err = filepath.Abs(to); err != nil {
+	if to, err = real(to); err != nil {
 		return "", err
 	}
 	return filepath.Rel(from, to)
 }
 
+// real is the absolute path of a folder without links: a link such as "latest" leads elsewhere tomorrow.
+func real(folder string) (string, error) {
+	path, err := filepath.EvalSymlinks(folder)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(path)
+}
+
 // Within is a place that a manifest names, seen from where its set is.
 func Within(target Target, place string) string {
-	if folder, ok := target.(Folder); ok && !filepath.IsAbs(place) && !strings.Contains(place, "://") {
-		return filepath.Join(string(folder), place)
+	folder, ok := target.(Folder)
+	if !ok || filepath.IsAbs(place) || strings.Contains(place, "://") {
+		return place
 	}
-	return place
+	at := string(folder)
+	if path, err := real(at); err == nil {
+		at = path
+	}
+	return filepath.Join(at, place)
 }
 
 // open reads the manifest of a set.

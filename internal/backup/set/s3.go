@@ -70,6 +70,20 @@ func (b *bucket) Empty(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
+// Claim implements Target. Servers that do not know conditions overwrite the file.
+func (b *bucket) Claim(ctx context.Context, name string) error {
+	var options minio.PutObjectOptions
+	options.SetMatchETagExcept("*")
+	_, err := b.client.PutObject(ctx, b.name, b.key(name), strings.NewReader(""), 0, options)
+	switch minio.ToErrorResponse(err).Code {
+	case minio.PreconditionFailed, "ConditionalRequestConflict":
+		return fs.ErrExist
+	case minio.NotImplemented:
+		_, err = b.client.PutObject(ctx, b.name, b.key(name), strings.NewReader(""), 0, minio.PutObjectOptions{})
+	}
+	return err
+}
+
 // Remove implements Target.
 func (b *bucket) Remove(ctx context.Context, name string) error {
 	return b.client.RemoveObject(ctx, b.name, b.key(name), minio.RemoveObjectOptions{})

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 	"sync"
@@ -29,6 +30,9 @@ const (
 // manifestName is the file that is written last.
 const manifestName = "manifest.json"
 
+// claimName is the file that the place of a set has until its manifest is written, so that no two backups write there.
+const claimName = "INCOMPLETE"
+
 // maxManifest bounds the manifest, in bytes.
 const maxManifest = 64 << 20
 
@@ -40,6 +44,8 @@ type Target interface {
 	Open(ctx context.Context, name string) (io.ReadCloser, error)
 	// Empty tells whether the target has no files.
 	Empty(ctx context.Context) (bool, error)
+	// Claim makes an empty file, and returns fs.ErrExist where it is there already: of several callers one succeeds.
+	Claim(ctx context.Context, name string) error
 	// Remove removes a file that is there.
 	Remove(ctx context.Context, name string) error
 	String() string
@@ -111,11 +117,37 @@ func Create(ctx context.Context, target Target, version string, base *Reader) (*
 		return nil, fmt.Errorf("look into %s: %w", target, err)
 	}
 	if !empty {
-		return nil, fmt.Errorf("%s is not empty: name an empty place for the backup", target)
+		return nil, notEmpty(target)
+	}
+	if err := claim(ctx, target); err != nil {
+		return nil, err
 	}
 	return &Writer{target: target, base: base, manifest: Manifest{
 		Format: formatWhole, Millrace: version, Begun: now(), Stores: map[string]json.RawMessage{},
 	}}, nil
+}
+
+func notEmpty(target Target) error {
+	return fmt.Errorf("%s is not empty: name an empty place for the backup", target)
+}
+
+// claim takes an empty place, unless another backup has taken it since.
+func claim(ctx context.Context, target Target) error {
+	err := target.Claim(ctx, claimName)
+	if errors.Is(err, fs.ErrExist) {
+		return notEmpty(target)
+	}
+	if err != nil {
+		return fmt.Errorf("write to %s: %w", target, err)
+	}
+	f, err := target.Open(ctx, manifestName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil { // the other one has ended already
+		err = errors.Join(notEmpty(target), f.Close())
+	}
+	return errors.Join(err, target.Remove(ctx, claimName))
 }
 
 // Write makes a file of the set. When write fails, or is to be tried again, the file is not part of the set.
@@ -202,6 +234,9 @@ func (w *Writer) Finish(ctx context.Context) (*Manifest, error) {
 	e.SetIndent("", "  ")
 	if err := errors.Join(e.Encode(m), f.Close()); err != nil {
 		return nil, fmt.Errorf("write the manifest: %w", err)
+	}
+	if err := w.target.Remove(ctx, claimName); err != nil {
+		return nil, fmt.Errorf("the backup is whole, but for its file %s, which says that it is not: %w", claimName, err)
 	}
 	return m, nil
 }

@@ -8,6 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/minio/minio-go/v7"
@@ -121,4 +124,103 @@ func TestDamage(t *testing.T) {
 		must(t, os.WriteFile(path, whole, 0o600))
 	}
 	must(t, verify(t.Context(), target))
+}
+
+// TestTwoAtOnce: of several backups that begin in one place, one writes there, and its set is whole.
+func TestTwoAtOnce(t *testing.T) {
+	target := set.Folder(filepath.Join(t.TempDir(), "set"))
+	var all sync.WaitGroup
+	var begun atomic.Int32
+	for range 8 {
+		all.Go(func() {
+			w, err := set.Create(t.Context(), target, "v1", nil)
+			if err != nil {
+				if !strings.Contains(err.Error(), "is not empty") {
+					t.Error(err)
+				}
+				return
+			}
+			begun.Add(1)
+			err = w.Write(t.Context(), "one", func(to io.Writer) error {
+				_, err := io.WriteString(to, strings.Repeat("x", 1000))
+				return err
+			})
+			if err == nil {
+				_, err = w.Finish(t.Context())
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n := begun.Load(); n != 1 {
+		t.Errorf("%d backups were begun in one place", n)
+	}
+	must(t, verify(t.Context(), target))
+	left, err := os.ReadDir(string(target))
+	if must(t, err); len(left) != 2 {
+		t.Errorf("the place has %v", left)
+	}
+}
+
+// TestFullDisk: what cannot be written whole gets no name, also the manifest.
+func TestFullDisk(t *testing.T) {
+	folder := t.TempDir()
+	must(t, os.Symlink("/dev/full", filepath.Join(folder, "manifest.json.part")))
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("there is no /dev/full")
+	}
+	f, err := set.Folder(folder).Create(t.Context(), "manifest.json")
+	must(t, err)
+	if _, err := io.WriteString(f, "{}"); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	must(t, f.Close())
+	if left, err := os.ReadDir(folder); err != nil || len(left) != 0 {
+		t.Errorf("the folder has %v: %v", left, err)
+	}
+}
+
+// TestLinks: a set finds its base though a link led to it that leads elsewhere now, and though a link leads to the set.
+func TestLinks(t *testing.T) {
+	ctx, folder := t.Context(), t.TempDir()
+	latest := filepath.Join(folder, "links", "latest")
+	must(t, os.MkdirAll(filepath.Dir(latest), 0o700))
+	monday := filepath.Join(folder, "monday")
+	write(t, set.Folder(monday))
+	must(t, os.Symlink(monday, latest))
+	base, err := set.Open(ctx, set.Folder(latest), nil)
+	must(t, err)
+	tuesday := set.Folder(filepath.Join(folder, "tuesday"))
+	w, err := set.Create(ctx, tuesday, "v1", base)
+	must(t, err)
+	must(t, w.Refer(ctx, "two"))
+	_, err = w.Finish(ctx)
+	must(t, err)
+	must(t, os.Remove(latest))
+	must(t, os.Symlink(string(tuesday), latest))
+	for _, target := range []set.Target{tuesday, set.Folder(latest)} {
+		r, err := set.Open(ctx, target, func(b set.Base) ([]set.Target, error) {
+			return []set.Target{set.Folder(set.Within(target, b.Place))}, nil
+		})
+		if err == nil {
+			err = r.Verify(ctx)
+		}
+		if err != nil {
+			t.Errorf("the set at %s: %v", target, err)
+		}
+	}
+}
+
+// TestPipe: a pipe in the place of a file is refused, and not waited for.
+func TestPipe(t *testing.T) {
+	target := set.Folder(filepath.Join(t.TempDir(), "set"))
+	write(t, target)
+	path := filepath.Join(string(target), "two")
+	must(t, os.Remove(path))
+	must(t, syscall.Mkfifo(path, 0o600))
+	if err := verify(t.Context(), target); err == nil || !strings.Contains(err.Error(), "two") {
+		t.Error(err)
+	}
 }
