@@ -115,16 +115,19 @@ func (a *analyser) analyse(ctx context.Context, items []item) ([]analysis, error
 			return results(reply), nil
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case errors.Is(err, errReply), errors.Is(err, errSilent), errors.Is(err, errLarge):
+		case errors.Is(err, errLarge):
+			failures = tries
+		case errors.Is(err, errReply):
+			failures++
+		case errors.Is(err, errSilent) && (len(items) > 1 || a.answers(ctx)): // else nobody answers, and the item is not to blame
 			failures++
 		}
-		if failures >= tries || errors.Is(err, errLarge) {
-			if len(items) > 1 {
-				return a.halves(ctx, items)
-			}
-			if !errors.Is(err, errSilent) || a.answers(ctx) {
-				return []analysis{{Analysis: schema.Analysis{Error: err.Error()}}}, nil
-			}
+		switch {
+		case failures < tries:
+		case len(items) > 1:
+			return a.halves(ctx, items)
+		default:
+			return []analysis{{Analysis: schema.Analysis{Error: err.Error()}}}, nil
 		}
 		select {
 		case <-ctx.Done():

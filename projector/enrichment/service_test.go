@@ -1,7 +1,9 @@
 package enrichment
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -300,4 +302,63 @@ func TestResume(t *testing.T) {
 	if err != nil || rows != batches*(size-1) || distinct != rows {
 		t.Errorf("%d rows of %d outcomes: %v", rows, distinct, err)
 	}
+}
+
+// TestMonths: rows of several months are inserted one month after the other, in their order, since an insert that a crash
+// interrupts may leave one of its partitions (invariant 2).
+func TestMonths(t *testing.T) {
+	at := func(month time.Month, day int) item {
+		return item{readAt: time.Date(2026, month, day, 23, 0, 0, 0, time.UTC)}
+	}
+	for n, items := range map[int][]item{
+		1: {at(1, 31), at(2, 1), at(1, 31)},
+		2: {at(1, 1), at(1, 31), at(2, 1)},
+		3: {at(3, 1), at(3, 2), at(3, 3)},
+	} {
+		if got := sameMonth(items); got != n {
+			t.Errorf("%d rows of %v are inserted at once, want %d", got, items, n)
+		}
+	}
+	s := newSite(t)
+	s.store(3)
+	conn := &failing{Conn: s.conn, left: 1}
+	items := []item{at(1, 31), at(2, 1)}
+	items[0].seq, items[1].seq = 1, 2
+	if err := (tables{conn}).write(t.Context(), items, make([]analysis, 2), 1); !errors.Is(err, errRefused) {
+		t.Fatal(err)
+	}
+	if last, err := (tables{s.conn}).number(t.Context(), "position", uint8(1)); err != nil || last != 1 {
+		t.Errorf("after the first of two inserts the last sequence is %d, want 1: %v", last, err)
+	}
+}
+
+var errRefused = errors.New("refused")
+
+// failing is a connection that takes so many inserts.
+type failing struct {
+	driver.Conn
+	left int
+}
+
+func (f *failing) PrepareBatch(ctx context.Context, query string, opts ...driver.PrepareBatchOption) (driver.Batch, error) {
+	if f.left--; f.left < 0 {
+		return nil, errRefused
+	}
+	return f.Conn.PrepareBatch(ctx, query, opts...)
+}
+
+// TestSilence: an item is not to blame while nobody answers at all, however often that is (invariant 5).
+func TestSilence(t *testing.T) {
+	s := newSite(t)
+	s.store(2)  // of which one is enriched
+	silent := 0 // requests with the item
+	s.answer(func(r schema.AnalyserRequest) any {
+		if silent >= tries {
+			return positive(r)
+		}
+		silent += len(r.Items)
+		return nil
+	})
+	s.run(Config{Analyse: true, Timeout: 100 * time.Millisecond})
+	s.await(1, "sentiment = 'positive' AND analysis_error = ''")
 }

@@ -107,12 +107,35 @@ func (t tables) read(ctx context.Context, from, to uint64) (all []item, err erro
 const sqlInsert = `INSERT INTO item_analyses (job_id, batch_index, position, version, engagement, engagement_rate, impact,
 	sentiment, sentiment_score, intent, language, keywords, risk, asked, analyser, analysis_error, read_at, analysed_at, seq)`
 
-// write stores what was found out about items. It is durable when it returns.
+// write stores what was found out about items, in their order. It is durable when it returns. Of an insert into several
+// partitions a crash may leave some, and the last sequence that is there would not tell (invariant 2): so each insert is of one.
 func (t tables) write(ctx context.Context, items []item, found []analysis, asked uint8) error {
+	for from := 0; from < len(items); {
+		to := from + sameMonth(items[from:])
+		if err := t.insert(ctx, items[from:to], found[from:to], asked); err != nil {
+			return fmt.Errorf("write analyses: %w", err)
+		}
+		from = to
+	}
+	return nil
+}
+
+// sameMonth is how many of the first items have rows in the same partition.
+func sameMonth(items []item) int {
+	year, month, _ := items[0].readAt.UTC().Date()
+	for n := range items {
+		if y, m, _ := items[n].readAt.UTC().Date(); y != year || m != month {
+			return n
+		}
+	}
+	return len(items)
+}
+
+func (t tables) insert(ctx context.Context, items []item, found []analysis, asked uint8) error {
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"async_insert": 0}))
 	b, err := t.conn.PrepareBatch(ctx, sqlInsert)
 	if err != nil {
-		return fmt.Errorf("write analyses: %w", err)
+		return err
 	}
 	defer func() { _ = b.Close() }() // nothing is left of one that was sent
 	now := time.Now().UTC()
@@ -127,13 +150,10 @@ func (t tables) write(ctx context.Context, items []item, found []analysis, asked
 			known(said.Impact), f.Sentiment, f.SentimentScore, f.Intent, f.Language, keywords, f.Risk, asked, f.analyser,
 			f.Error, i.readAt, now, i.seq)
 		if err != nil {
-			return fmt.Errorf("write analyses: %w", err)
+			return err
 		}
 	}
-	if err := b.Send(); err != nil {
-		return fmt.Errorf("write analyses: %w", err)
-	}
-	return nil
+	return b.Send()
 }
 
 // known is a number, and null for one that is not known.
