@@ -23,13 +23,17 @@ type batchVerdict struct {
 	looks         int
 	letters       int // that stay: of announcements which break a rule
 	replayed      int // of damaged objects
+	analysed      int // outcomes
+	unanalysed    int // outcomes with the reason why there is no analysis
+	analyser      string
 	mismatches    []string
 }
 
 func (v *batchVerdict) String() string {
 	return fmt.Sprintf("batches: %d acknowledged, with %d items, of which retries crawled %d; outcomes lost %d, doubled %d; "+
-		"other content came for %d; %d looks at sums; dead letters replayed %d, left %d", v.acked, v.items, v.retried, v.lost, v.doubled,
-		v.overwritten, v.looks, v.replayed, v.letters)
+		"other content came for %d; %d looks at sums; dead letters replayed %d, left %d; %d outcomes analysed, %d with an error, in %s",
+		v.acked, v.items, v.retried, v.lost, v.doubled, v.overwritten, v.looks, v.replayed, v.letters, v.analysed, v.unanalysed,
+		v.analyser)
 }
 
 func (v *batchVerdict) wrong(format string, args ...any) {
@@ -41,6 +45,7 @@ type batchShift struct {
 	load    *batchLoad
 	close   context.CancelFunc // no more batches
 	abandon context.CancelFunc
+	analyse func() // no more items
 	over    chan error
 }
 
@@ -48,11 +53,13 @@ type batchShift struct {
 func (t *trial) startBatches(ctx context.Context) *batchShift {
 	announcing, close := context.WithCancel(ctx)
 	working, abandon := context.WithCancel(ctx)
-	w := &batchShift{load: t.batches, close: close, abandon: abandon, over: make(chan error, 1)}
+	analysing, end := context.WithCancel(ctx)
+	w := &batchShift{load: t.batches, close: close, abandon: abandon, analyse: end, over: make(chan error, 1)}
 	if t.batches == nil {
 		w.over <- nil
 	} else {
 		go func() { w.over <- t.batches.run(announcing, working) }()
+		go t.batches.analyser.run(analysing)
 	}
 	return w
 }
@@ -73,9 +80,10 @@ func (w *batchShift) end(ctx context.Context, r *report) error {
 	if err := <-w.over; err != nil {
 		return err
 	}
+	defer w.analyse()
 	checking, cancel := context.WithTimeout(ctx, foldLimit)
 	defer cancel()
-	// What retries bring is in ClickHouse a moment after it is in Postgres.
+	// What retries bring is in ClickHouse a moment after it is in Postgres, and analysed after that.
 	err = untilHolds(checking, func(ctx context.Context) error {
 		v, err := w.load.check(ctx)
 		if err == nil {
@@ -159,6 +167,10 @@ func (l *batchLoad) check(ctx context.Context) (*batchVerdict, error) {
 		return v, fmt.Errorf("read outcomes: %w", err)
 	}
 	if _, v.letters, err = l.letters(ctx); err != nil {
+		return v, err
+	}
+	v.analyser = l.analyser.String()
+	if err := l.checkAnalyses(ctx, v); err != nil {
 		return v, err
 	}
 	l.mu.Lock()

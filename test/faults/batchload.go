@@ -30,14 +30,15 @@ var recrawlQueues = []string{"recrawl-network", "recrawl-storage"}
 
 // batchLoad is the fourth workload: batches are announced in all formats while these are
 // switched on and off, their objects are read from a storage that obeys faults, and workers try
-// errors again. Meanwhile the sums of batches are looked at.
+// errors again. What is stored is analysed by an analyser that obeys faults, too. Meanwhile the sums of batches are looked at.
 type batchLoad struct {
 	*crew
-	objects *objectStore
-	dsn     recordOf
-	rows    database
-	natsURL string              // of who announces
-	js      jetstream.JetStream // over no wire
+	objects  *objectStore
+	analyser *analyser
+	dsn      recordOf
+	rows     database
+	natsURL  string              // of who announces
+	js       jetstream.JetStream // over no wire
 
 	mu      sync.Mutex
 	sent    map[batchID]*sentBatch
@@ -86,7 +87,8 @@ const (
 func newBatchLoad(seed uint64, c *cluster, js jetstream.JetStream) *batchLoad {
 	l := &batchLoad{
 		crew: newCrew(seed, c, newWorkNotes(c.postgres.clock), recrawlQueues...), objects: newObjectStore(seed, c.objectsAddr),
-		dsn: recordOf(c.postgresURL(c.postgresAddr)), rows: database{c.chHTTP}, natsURL: c.publishURL(), js: js,
+		analyser: newAnalyser(seed, c.shared.natsURL(stream.RoleAnalyser)),
+		dsn:      recordOf(c.postgresURL(c.postgresAddr)), rows: database{c.chHTTP}, natsURL: c.publishURL(), js: js,
 		sent: map[batchID]*sentBatch{}, retried: map[outcomeID]bool{},
 	}
 	l.own = true

@@ -26,12 +26,13 @@ const (
 )
 
 // ofBatchesArea has them.
-var ofBatchesArea = area{"Object storage", []entry{
+var ofBatchesArea = area{"Object storage, and the analyser of items", []entry{
 	{slowObjects, "object storage answers late, and a few bytes at a time"},
 	{cutObjects, "object storage ends answers in the middle"},
 	{wrongObjects, "object storage sends other bytes than it has a checksum of"},
 	{overwriteObjects, "objects are overwritten with other content when they are read"},
 	{lyingObjects, "object storage sends wrong checksums"},
+	{badAnalyser, "the analyser of items is slow, silent, wrong, gone, and answers what is too long or too late"},
 }}
 
 // ofBatches tells from which faults the reading of batches has to recover by itself.
@@ -63,7 +64,7 @@ func (s *objectStore) put(path string, content, next []byte) {
 	s.of[path] = &stored{content, next}
 }
 
-// begin begins a fault.
+// begin begins a fault of object storage.
 func (s *objectStore) begin(k kind) (end func() error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

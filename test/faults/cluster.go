@@ -97,6 +97,9 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 		"MILLRACE_UPLOADS_WATCH_SETTLE=1s",
 		"MILLRACE_LOG_LEVEL=debug", "MILLRACE_LOG_FORMAT=json",
 	)
+	if cfg.peer == noPeer && !cfg.soak { // else nobody answers
+		shared = append(shared, "MILLRACE_ENRICHMENT=analyser", "MILLRACE_ANALYSER_TIMEOUT="+analyserTimeout.String())
+	}
 	first := cmp.Or(cfg.from, bin)
 	serve := func(name, role, addr string) *process {
 		return newProcess(dir, name, first, `"msg":"serving"`, append([]string{"MILLRACE_HTTP_ADDR=" + addr}, shared...),

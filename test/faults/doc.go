@@ -43,7 +43,9 @@
 // which obeys faults: it is slow, cuts answers, sends other bytes or wrong checksums, and has
 // objects overwritten. Announcements of damaged objects are replayed, and workers try errors
 // again. At every look the sums of each batch add up. At the end each item of each batch that
-// was acknowledged has one outcome, of the content that counts, and one more for its retry.
+// was acknowledged has one outcome, of the content that counts, and one more for its retry. Each success is analysed by an
+// analyser in this program, which is slow, silent, wrong and gone by a fault: it has one row, about that outcome, or with the
+// reason why there is no analysis.
 //
 // A fifth workload are uploads. Files are sent to the ingest processes as forms and by tus, whose connections break, and
 // come into a watched folder, where some are renamed, copied or overwritten. Workers of a queue make results of their

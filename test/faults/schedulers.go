@@ -36,6 +36,9 @@ func (s *saboteur) disturbJobs(f fault) (end func() error, err error) {
 	if ofSystems(f.kind) {
 		return s.failSystem(f.kind)
 	}
+	if f.kind == badAnalyser && s.batches != nil {
+		return s.batches.analyser.begin(), nil
+	}
 	if ofBatches(f.kind) && s.batches != nil {
 		return s.batches.objects.begin(f.kind), nil
 	}
