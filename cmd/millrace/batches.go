@@ -129,7 +129,7 @@ func (n *node) takeBatches() (of share, err error) {
 	if err != nil {
 		return of, err
 	}
-	return share{parts: []part{{"readers", readers.Run}}}, nil
+	return share{parts: []part{{"readers", readers.Run}}, gauges: readers.Gauges()}, nil
 }
 
 // storeBatches stores what was read of batches.

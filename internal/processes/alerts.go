@@ -49,6 +49,7 @@ var Conditions = []Condition{
 	{Alert: "BatchErrorRateHigh", Metric: "millrace_batches_error_rate", Op: ">", Limit: 0.2},
 	{Alert: "BatchSuccessRateLow", Metric: "millrace_batches_success_rate", Op: "<", Limit: 0.8},
 	{Alert: "BatchRetriesNotFed", Metric: "millrace_batches_retries_overdue_seconds", Op: ">", Limit: 1800},
+	{Alert: "BatchesWaiting", Metric: "millrace_batches_waiting_seconds", Op: ">", Limit: 900},
 	{Alert: "MillraceStreamDamaged", Metric: "millrace_stream_damaged", Op: ">", Limit: 0},
 }
 

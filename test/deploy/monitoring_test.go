@@ -79,7 +79,7 @@ func withSummariesOnly(t *testing.T) string {
 // ruleTests are the unit tests of the rules.
 var ruleTests = []string{
 	"rules_test.yml", "growth_test.yml", "crawls_test.yml", "outages_test.yml", "missing_test.yml", "damage_test.yml",
-	"batches_test.yml", "uploads_test.yml",
+	"batches_test.yml", "uploads_test.yml", "enrichment_test.yml",
 }
 
 type rule struct {

@@ -70,6 +70,7 @@ func TestEveryOutageIsRecorded(t *testing.T) {
 		"MillraceOutboxWaiting":    "internal/outbox has a test",
 		"MillraceWorkNotPublished": "another process leads at once",
 		"MillraceDiskLow":          "MillraceDiskFull comes after it",
+		"MillraceRestarts":         "an outage lasts for less than three restarts",
 		"MillracePartRestarts":     "no kind of fault has one part of a process fail",
 		"MillraceEngineRestarts":   "the harness keeps the engines of its installation itself",
 	}
