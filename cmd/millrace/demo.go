@@ -37,7 +37,8 @@ func (n *node) runDemo() (of share, err error) {
 	}
 	of.parts = []part{{"events", d.Run}, {"history", d.History}}
 	if n.database != nil {
-		of.parts = append(of.parts, part{"crawls", n.demoCrawls(d)}, part{"work", n.demoWork(d)})
+		of.parts = append(of.parts, part{"crawls", n.demoCrawls(d)}, part{"work", n.demoWork(d)},
+			part{"batches", func(ctx context.Context) error { return d.Batches(ctx, n.nats) }}, part{"uploads", n.demoUploads(d)})
 	}
 	return of, nil
 }
@@ -53,15 +54,26 @@ func (n *node) demoCrawls(d *demo.Demo) func(context.Context) error {
 
 func (n *node) demoWork(d *demo.Demo) func(context.Context) error {
 	return func(ctx context.Context) error {
-		return d.Work(ctx, n.nats, func(ctx context.Context) error {
-			_, err := n.stores.own.Create(ctx, queue.Settings{
-				Name: demo.Queue, MaxAttempts: 3, BackoffS: []float64{20}, LeaseS: 30, RetentionS: 3600,
-				MaxItems: 10_000,
-			})
-			if errors.Is(err, userqueue.ErrDiffers) { // somebody has changed its settings
-				return nil
-			}
-			return err
-		})
+		return d.Work(ctx, n.nats, n.demoQueue(queue.Settings{
+			Name: demo.Queue, MaxAttempts: 3, BackoffS: []float64{20}, LeaseS: 30, RetentionS: 3600, MaxItems: 10_000,
+		}))
+	}
+}
+
+func (n *node) demoUploads(d *demo.Demo) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return d.Uploads(ctx, n.nats, demo.Files{Uploads: n.stores.uploads, Files: n.stores.files},
+			n.demoQueue(queue.Settings{Name: demo.ProductQueue, MaxAttempts: 3, LeaseS: 30}))
+	}
+}
+
+// demoQueue makes a queue, unless it is there: somebody may have changed its settings.
+func (n *node) demoQueue(s queue.Settings) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := n.stores.own.Create(ctx, s)
+		if errors.Is(err, userqueue.ErrDiffers) {
+			return nil
+		}
+		return err
 	}
 }

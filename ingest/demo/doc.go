@@ -18,7 +18,9 @@
 //
 // Demo.Work shows the rest: two versions of a model that judge differently are in
 // the warm-up, and the source that is seen most is silent in it for almost two
-// hours; files of shards, a queue and dead letters come beside the events.
+// hours; files of shards, a queue and dead letters come beside the events. Demo.Batches
+// announces batches of crawled items, and crawls those again that failed. Demo.Uploads
+// uploads tables of products, and works their rows.
 //
 // Every event has "demo": true in its metadata and a service_name that starts
 // with "demo-".

@@ -118,6 +118,23 @@ func (s *server) showsAll() {
 		_, _, body := s.fetch("/acts")
 		return json.Unmarshal(body, &acts) == nil && len(acts.Items) > 1 && acts.Items[0].State == "finished"
 	})
+	poll(t, waitLimit, "batches with errors, and uploads by both processors", func() bool {
+		var found struct {
+			Items []struct {
+				State      string
+				QueueState string `json:"queue_state"`
+				Done       int    `json:"processed_items"`
+			}
+		}
+		_, _, body := s.fetch("/batches?state=partial")
+		partial := json.Unmarshal(body, &found) == nil && len(found.Items) > 0
+		_, _, body = s.fetch("/uploads")
+		done := json.Unmarshal(body, &found) == nil && len(found.Items) == 2
+		for _, u := range found.Items {
+			done = done && u.Done > 0
+		}
+		return partial && done
+	})
 	poll(t, waitLimit, "articles that are stuck after the first stage", func() bool {
 		return len(get[struct{ Articles []any }](s, "/articles", "stuck_after=crawled").Articles) > 0
 	})

@@ -29,7 +29,11 @@ func (s *Service) relay(ctx context.Context) error {
 			}
 			return err
 		}, func(err error, wait time.Duration) {
-			s.log.Warn("answers of workers are not passed on, trying again", "error", err, "retry_in", wait)
+			log := s.log.Warn
+			if errors.Is(err, jetstream.ErrStreamNotFound) { // an installation begins, and no worker has answered yet
+				log = s.log.Debug
+			}
+			log("answers of workers are not passed on, trying again", "error", err, "retry_in", wait)
 		})
 	}
 	return nil
