@@ -49,8 +49,15 @@ func (f *Files) Open(_ context.Context, o batches.Object) (Object, error) {
 	return &openFile{file, bucket, at}, nil
 }
 
+// missingFile says which errors no time mends unless somebody stores another file: beside those of absent files, names that are
+// too long, and links that lead nowhere or out of the bucket. For the last os.Root has an error that is none of the system.
 func missingFile(err error) error {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+	var system syscall.Errno
+	if !errors.As(err, &system) {
+		return fmt.Errorf("%w: %w", ErrMissing, err)
+	}
+	switch system {
+	case syscall.ENOENT, syscall.ENOTDIR, syscall.ENAMETOOLONG, syscall.ELOOP, syscall.ENXIO:
 		return fmt.Errorf("%w: %w", ErrMissing, err)
 	}
 	return err
