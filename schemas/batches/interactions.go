@@ -50,24 +50,25 @@ func count(value json.RawMessage) (float64, bool) {
 }
 
 // Engagement is likes + 2 · comments + 3 · shares + 2 · saves, of those that are known. It is
-// false when none is.
+// false when none is, and when no float64 holds the sum.
 func (i Interactions) Engagement() (sum float64, known bool) {
 	for _, part := range [...]struct{ n, weight float64 }{{i.Likes, 1}, {i.Comments, 2}, {i.Shares, 3}, {i.Saves, 2}} {
 		if part.n >= 0 {
 			sum, known = sum+part.n*part.weight, true
 		}
 	}
-	return sum, known
+	return sum, known && !math.IsInf(sum, 0)
 }
 
 // EngagementRate is the engagement for each view. It is false when one of both is not known,
-// or there are no views.
+// there are no views, or no float64 holds it.
 func (i Interactions) EngagementRate() (float64, bool) {
 	sum, known := i.Engagement()
 	if !known || i.Views <= 0 {
 		return 0, false
 	}
-	return sum / i.Views, true
+	rate := sum / i.Views
+	return rate, !math.IsInf(rate, 0)
 }
 
 // Impact is from 0 to 100: 12.5 · log10(1 + views + 10 · engagement), of those that are

@@ -19,6 +19,8 @@ func TestInteractions(t *testing.T) {
 		{`{"likes":9,"views":0}`, 9, none, 12.5 * math.Log10(91)},
 		{`{"views":1e9,"likes":1e9}`, 1e9, 1, 100},
 		{`{"views":-1,"likes":null,"shares":"many","comments":[1,2]}`, none, none, none},
+		{`{"views":1e308,"likes":1e308,"saves":1e308}`, none, none, 100},
+		{`{"views":5e-324,"likes":1e308}`, 1e308, none, 100},
 		{`{"interaction":7}`, none, none, none},
 		{`[1]`, none, none, none},
 		{`{`, none, none, none},
