@@ -53,8 +53,14 @@ func newAnalyser(nc *nats.Conn, timeout time.Duration, m *metrics, log *slog.Log
 			return err == nil || errors.Is(err, errReply) || errors.Is(err, context.Canceled)
 		},
 		OnStateChange: func(_ string, from, to gobreaker.State) {
-			m.circuit(to)
-			log.Warn("the circuit breaker of the analyser changed", "from", from, "to", to)
+			switch { // it is half open whenever the analyser is asked once, which says nothing yet
+			case from == gobreaker.StateClosed:
+				m.open.Set(1)
+				log.Warn("the analyser does not answer and is left alone for a while, again and again", "asked_every", opened)
+			case to == gobreaker.StateClosed:
+				m.open.Set(0)
+				log.Info("the analyser answers again")
+			}
 		},
 	})
 	return a

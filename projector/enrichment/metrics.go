@@ -8,7 +8,6 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/sony/gobreaker/v2"
 
 	"github.com/millrace-io/millrace/internal/sampler"
 )
@@ -62,14 +61,6 @@ func (m *metrics) asked(err error, took time.Duration) {
 		result = "silent"
 	}
 	m.requests.WithLabelValues(result).Observe(took.Seconds())
-}
-
-func (m *metrics) circuit(s gobreaker.State) {
-	if s == gobreaker.StateOpen {
-		m.open.Set(1)
-		return
-	}
-	m.open.Set(0)
 }
 
 // Gauges returns how many items wait.
