@@ -164,12 +164,12 @@ func (a *analyser) String() string {
 // checkAnalyses holds what was found out to the outcomes: one row for each that is a success, about this item, or with the
 // reason why there is no analysis. bad tells whether the analyser ever was.
 func (l *batchLoad) checkAnalyses(ctx context.Context, v *batchVerdict) error {
-	rows, err := l.rows.query(ctx, `SELECT o.job_id, o.batch_index, o.position, o.version, count(a.seq),
+	rows, err := l.rows.query(ctx, `SELECT o.job_id, o.batch_index, o.position, o.version, countIf(a.seq > 0),
 			countIf(a.analysis_error != ''),
 			countIf(a.analysis_error = '' AND a.keywords = [o.content_id, toString(o.version)] AND a.sentiment = 'neutral')
 		FROM item_outcomes AS o LEFT JOIN (SELECT * FROM item_analyses FINAL) AS a
 			USING (job_id, batch_index, position, version)
-		WHERE o.fetch_status = 'success' GROUP BY 1, 2, 3, 4 SETTINGS join_use_nulls = 1`)
+		WHERE o.fetch_status = 'success' GROUP BY 1, 2, 3, 4`)
 	if err != nil {
 		return fmt.Errorf("compare analyses with outcomes: %w", err)
 	}
