@@ -11,8 +11,7 @@ import (
 const (
 	// auditEvery is the least time between two audits of a group.
 	auditEvery = 15 * time.Second
-	// auditShare is how many times as long as an audit takes passes at least until the
-	// next: it takes one hundredth of the time at most.
+	// auditShare is how many times as long as an audit takes passes at least until the next.
 	auditShare = 100
 	// auditAgain is the time until an audit that has found another number is repeated, and
 	// auditTimes how often it has to find that number in a row: a replica that lags behind
@@ -44,7 +43,7 @@ func (s *session) audit(ctx context.Context, baseline contract.Baseline) (missin
 		}
 		began := time.Now()
 		now, err := s.missing(ctx)
-		wait = max(every, auditShare*time.Since(began))
+		wait = max(every, time.Duration(s.p.cfg.AuditShare)*time.Since(began))
 		switch {
 		case err != nil:
 			s.log.Debug("ClickHouse is not audited; trying again", "error", err)

@@ -12,8 +12,8 @@ import (
 	contract "github.com/millrace-io/millrace/schemas/funnel"
 )
 
-// soon has a projector audit all the time.
-func soon(c *pipeline.Config) { c.AuditEvery = 10 * time.Millisecond }
+// soon has a projector audit all the time, also where an audit takes long.
+func soon(c *pipeline.Config) { c.AuditEvery, c.AuditShare = 10*time.Millisecond, 1 }
 
 // awaitBaseline waits until the checkpoint of the first group says so of its baseline. It may
 // have up to three numbers for one: an audit may find a part of a table changed before another.

@@ -53,6 +53,9 @@ type Config struct {
 	// AuditEvery is the least time between two comparisons of what a slot group has
 	// counted with what ClickHouse has; default 15 s.
 	AuditEvery time.Duration
+	// AuditShare is how many times as long as a comparison takes passes at least until the next; default 100, by which
+	// they take one hundredth of the time at most.
+	AuditShare int
 	// Backlog is told when a backlog begins to be folded, and when none is left.
 	// It must not wait; default: nobody is told.
 	Backlog func(begins bool)
@@ -91,6 +94,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.AuditEvery == 0 {
 		c.AuditEvery = auditEvery
+	}
+	if c.AuditShare == 0 {
+		c.AuditShare = auditShare
 	}
 	if c.StreamLost == nil {
 		c.StreamLost = func() string { return "" }

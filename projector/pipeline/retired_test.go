@@ -22,7 +22,8 @@ func TestRetiredRepeats(t *testing.T) {
 	b.history(rng, 400, &sent)
 	b.reach(b.truth.last)
 	stop()
-	k, err := retention.New(retention.Config{Months: 2}, b.db, b.js, prometheus.NewRegistry(), embeddedtest.Log(t))
+	k, err := retention.New(retention.Config{Months: 2, Topology: engine.Topology()}, b.db, b.js, prometheus.NewRegistry(),
+		embeddedtest.Log(t))
 	must(t, err)
 	must(t, k.Round(t.Context()))
 	// As if that were a while ago, for readers have some minutes to notice.
