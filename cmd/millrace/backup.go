@@ -38,6 +38,9 @@ type backupS3 struct {
 
 // target is a place as --to and --from name it.
 func (s backupS3) target(place string) (set.Target, error) {
+	if place == "" {
+		return nil, errors.New("name the place of the backup: a folder, or s3://bucket/prefix")
+	}
 	if strings.HasPrefix(place, "s3://") {
 		return set.S3(set.S3Config(s), place)
 	}
