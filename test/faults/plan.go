@@ -186,14 +186,14 @@ func (p *plan) next() fault {
 	switch f.kind {
 	case killLeader, killStandby, killQuery, killIngest, killClickHouse, killNATS, killPostgres, cutClickHouse, cutNATS,
 		cutPostgres, cutLeaderNATS, cutLeaderClickHouse, killRelay, regroup, killScheduler, killSchedulers, cutScheduler,
-		killFollowers, killCrawlers:
+		killFollowers, killCrawlers, badAnalyser:
 	default:
 		f.joined = false // what is stopped obeys no SIGTERM, and what is full or slow ends no other fault in time
 	}
 	if f.kind == stallScheduler && f.seed%2 == 0 {
 		f.lasts += lease
 	}
-	if f.kind == stallLeader || f.kind == stallRelay || f.kind == lateInsert {
+	if f.kind == stallLeader || f.kind == stallRelay || f.kind == lateInsert || f.kind == badAnalyser {
 		f.lasts = lease + time.Duration(1000+p.random.IntN(3000))*time.Millisecond
 	}
 	p.left = p.left[1:]
