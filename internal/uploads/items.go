@@ -36,21 +36,25 @@ type ItemsQuery struct {
 	Limit    int
 }
 
-// Orders, each with what is behind a cursor.
-var orders = map[bool]struct{ by, behind string }{
-	false: {"updated_at, row_no", "(updated_at, row_no) > ($3, $4)"},
-	true:  {"row_no", "row_no > $4 AND $3::timestamptz IS NOT NULL"},
+// order is that of a list.
+type order struct {
+	by     string // of the items of several statuses
+	behind string // of those of one status s, what is behind a cursor
 }
 
-// itemsSQL walks an index for each status, and merges them: with status IN (…), Postgres sorts all items
-// that have one of them.
+var orders = map[bool]order{
+	false: {"updated_at, row_no", "(status, updated_at, row_no) > (s.status, $3, $4)"},
+	true:  {"row_no", "(status, row_no) > (s.status, $4) AND $3::timestamptz IS NOT NULL"},
+}
+
+// itemsSQL walks an index for each status, and merges them, see walk.
 func itemsSQL(byRow bool, result string) string {
 	o := orders[byRow]
 	return `WITH first AS (
 		SELECT i.* FROM unnest($2::smallint[]) AS s (status), LATERAL (
 			SELECT row_no, status, attempts, version, updated_at, item_id FROM millrace.upload_item
-			WHERE job_no = $1 AND status = s.status AND ` + o.behind + `
-			ORDER BY ` + o.by + ` LIMIT $5
+			WHERE job_no = $1 AND ` + o.behind + ` AND status <= s.status
+			ORDER BY status, ` + o.by + ` LIMIT $5
 		) AS i ORDER BY ` + o.by + ` LIMIT $5
 	), page AS (
 		SELECT *, row_number() OVER (ORDER BY ` + o.by + `) AS place FROM first
@@ -85,7 +89,7 @@ func heldJoin(page string) string {
 	return strings.ReplaceAll(` LEFT JOIN LATERAL (
 		SELECT attempts, error, CASE WHEN t.status = 'started' THEN t.worker END AS worker,
 			CASE WHEN t.status = 'started' THEN t.taken_at END AS taken_at
-		FROM millrace.item AS t WHERE t.id = {page}.item_id AND {page}.status = 1
+		FROM millrace.item AS t WHERE t.id = {page}.item_id AND {page}.status = 1 OFFSET 0
 	) AS held ON true`, "{page}", page)
 }
 
@@ -100,34 +104,41 @@ func (s *Store) Items(ctx context.Context, j Job, q ItemsQuery) (all []Item, mor
 	// A page ends early where results are large: what is behind it is not read.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	rows, err := s.pool.Query(ctx, itemsSQL(q.ByRow, resultOf(j)), args...)
+	keys, size := Members(j), 0
+	err = s.walk(ctx, itemsSQL(q.ByRow, resultOf(j)), args, func(rows pgx.Rows) error {
+		for rows.Next() {
+			item, input, err := itemOf(rows)
+			if err != nil {
+				return err
+			}
+			if size += len(input); size > maxPage && len(all) > 0 {
+				more = true
+				cancel()
+				return nil
+			}
+			if input != nil {
+				if item.Result, err = keys.Object(input); err != nil {
+					return fmt.Errorf("row %d: %w", item.Row, err)
+				}
+			}
+			all = append(all, item)
+		}
+		return rows.Err()
+	})
+	if more {
+		return all, true, nil
+	}
 	if err != nil {
 		return nil, false, fmt.Errorf("read items of the upload %s: %w", j.ID, err)
 	}
-	defer rows.Close()
-	keys := Members(j)
-	for size := 0; rows.Next(); {
-		var item Item
-		var input []byte
-		if err := rows.Scan(&item.Row, &item.Status, &item.Attempts, &item.Version, &item.Updated, &input,
-			&item.Error, &item.Worker, &item.TakenAt,
-			&item.Summary[0], &item.Summary[1], &item.Summary[2]); err != nil {
-			return nil, false, fmt.Errorf("read items of the upload %s: %w", j.ID, err)
-		}
-		if size += len(input); size > maxPage && len(all) > 0 {
-			return all, true, nil
-		}
-		if input != nil {
-			if item.Result, err = keys.Object(input); err != nil {
-				return nil, false, fmt.Errorf("read row %d of the upload %s: %w", item.Row, j.ID, err)
-			}
-		}
-		all = append(all, item)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, false, fmt.Errorf("read items of the upload %s: %w", j.ID, err)
-	}
 	return all, len(all) == q.Limit, nil
+}
+
+// itemOf reads an item, and what its result is made of.
+func itemOf(rows pgx.Rows) (item Item, input []byte, err error) {
+	err = rows.Scan(&item.Row, &item.Status, &item.Attempts, &item.Version, &item.Updated, &input,
+		&item.Error, &item.Worker, &item.TakenAt, &item.Summary[0], &item.Summary[1], &item.Summary[2])
+	return item, input, err
 }
 
 // SummaryFields are those of an item's summary.

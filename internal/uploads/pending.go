@@ -105,22 +105,24 @@ func numbers(all []uploads.Status) []int16 {
 	return out
 }
 
-// pendingSQL walks an index for each job and status, and merges them.
+// pendingSQL walks an index for each job and status, and merges them, see walk.
 var pendingSQL = `WITH first AS (
 		SELECT job.*, i.* FROM unnest($1::integer[], $2::integer[], $3::integer[], $4::integer[], $5::text[], $6::text[],
 			$7::text[]) AS job (no, column1, column2, column3, name1, name2, name3),
 			unnest($8::smallint[]) AS s (status), LATERAL (
 			SELECT row_no, status, attempts, version, updated_at, item_id FROM millrace.upload_item
-			WHERE job_no = job.no AND status = s.status AND (updated_at, row_no) > ($9,
-				CASE WHEN job.no = $10 THEN $11 WHEN job.no > $10 THEN 0 ELSE 2147483647 END)
-			ORDER BY updated_at, row_no LIMIT $12
+			WHERE job_no = job.no AND (status, updated_at, row_no) > (s.status, $9,
+				CASE WHEN job.no = $10 THEN $11 WHEN job.no > $10 THEN 0 ELSE 2147483647 END) AND status <= s.status
+			ORDER BY status, updated_at, row_no LIMIT $12
 		) AS i ORDER BY updated_at, no, row_no LIMIT $12
 	)
 	SELECT first.no, first.row_no, status, coalesce(held.attempts, first.attempts), version, updated_at, held.worker, held.taken_at,
 		CASE WHEN json_typeof(input) = 'array' THEN left(input ->> column1, 200) ELSE left(input ->> name1, 200) END,
 		CASE WHEN json_typeof(input) = 'array' THEN left(input ->> column2, 200) ELSE left(input ->> name2, 200) END,
 		CASE WHEN json_typeof(input) = 'array' THEN left(input ->> column3, 200) ELSE left(input ->> name3, 200) END
-	FROM first JOIN millrace.upload_row AS r ON r.job_no = first.no AND r.row_no = first.row_no` + heldJoin("first") + `
+	FROM first, LATERAL (
+		SELECT input FROM millrace.upload_row WHERE job_no = first.no AND row_no = first.row_no OFFSET 0
+	) AS r` + heldJoin("first") + `
 	ORDER BY updated_at, first.no, first.row_no`
 
 func (s *Store) pendingItems(ctx context.Context, q PendingQuery, jobs []Job, after int32) ([]PendingItem, error) {
@@ -134,18 +136,20 @@ func (s *Store) pendingItems(ctx context.Context, q PendingQuery, jobs []Job, af
 			names[k], places[k] = append(names[k], of[k]), append(places[k], at[k])
 		}
 	}
-	rows, err := s.pool.Query(ctx, pendingSQL, nos, places[0], places[1], places[2], names[0], names[1], names[2],
-		numbers(q.Statuses), q.After.At, after, q.After.Row, q.Limit)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (item PendingItem, err error) {
-		var no int32
-		err = r.Scan(&no, &item.Row, &item.Status, &item.Attempts, &item.Version, &item.Updated, &item.Worker, &item.TakenAt,
-			&item.Summary[0], &item.Summary[1], &item.Summary[2])
-		item.Job = byNo[no]
-		return item, err
+	var all []PendingItem
+	err := s.walk(ctx, pendingSQL, []any{
+		nos, places[0], places[1], places[2], names[0], names[1], names[2], numbers(q.Statuses), q.After.At, after, q.After.Row, q.Limit,
+	}, func(rows pgx.Rows) (err error) {
+		all, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (item PendingItem, err error) {
+			var no int32
+			err = r.Scan(&no, &item.Row, &item.Status, &item.Attempts, &item.Version, &item.Updated, &item.Worker, &item.TakenAt,
+				&item.Summary[0], &item.Summary[1], &item.Summary[2])
+			item.Job = byNo[no]
+			return item, err
+		})
+		return err
 	})
+	return all, err
 }
 
 // summaryColumns returns the names of the columns that summarize a row, and their places; nil: rows have

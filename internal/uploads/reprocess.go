@@ -121,21 +121,24 @@ func (s *Store) toReprocess(
 			most[i] = s.attempts.of(status)
 		}
 	}
-	rows, err := tx.Query(ctx, `SELECT i.row_no, i.status FROM unnest($2::smallint[], $3::integer[]) AS s (status, most), LATERAL (
-			SELECT row_no, status FROM millrace.upload_item WHERE job_no = $1 AND status = s.status AND row_no > $4
-			AND (s.most = 0 OR attempts < s.most) AND ($6::integer[] IS NULL OR row_no = ANY ($6)) ORDER BY row_no LIMIT $5
-		) AS i ORDER BY row_no LIMIT $5`, j.No, numbers(r.Statuses), most, after, reprocessBatch, r.Rows)
-	if err != nil {
-		return nil, counts, err
-	}
-	var no int32
-	var status uploads.Status
-	_, err = pgx.ForEachRow(rows, []any{&no, &status}, func() error {
-		nos = append(nos, no)
-		counts[status]++
-		return nil
-	})
-	return nos, counts, err
+	var both pgx.Batch
+	both.Queue(walking)
+	both.Queue(`SELECT i.row_no, i.status FROM unnest($2::smallint[], $3::integer[]) AS s (status, most), LATERAL (
+			SELECT row_no, status FROM millrace.upload_item
+			WHERE job_no = $1 AND (status, row_no) > (s.status, $4) AND status <= s.status
+			AND (s.most = 0 OR attempts < s.most) AND ($6::integer[] IS NULL OR row_no = ANY ($6)) ORDER BY status, row_no LIMIT $5
+		) AS i ORDER BY row_no LIMIT $5`, j.No, numbers(r.Statuses), most, after, reprocessBatch, r.Rows).
+		Query(func(rows pgx.Rows) error {
+			var no int32
+			var status uploads.Status
+			_, err := pgx.ForEachRow(rows, []any{&no, &status}, func() error {
+				nos = append(nos, no)
+				counts[status]++
+				return nil
+			})
+			return err
+		})
+	return nos, counts, tx.SendBatch(ctx, &both).Close()
 }
 
 // again makes rows PENDING, and has the job go on.
