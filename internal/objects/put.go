@@ -107,7 +107,7 @@ func (n *NATS) makeBucket(ctx context.Context, name string) error {
 		return ErrTooManyBuckets
 	}
 	_, err = n.js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{
-		Bucket: name, Description: "objects that Millrace reads", Replicas: n.replicas, Compression: true,
+		Bucket: name, Description: "objects that Millrace reads", Replicas: n.replicas, Compression: !packed(name),
 	})
 	if errors.Is(err, jetstream.ErrBucketExists) {
 		return nil
@@ -117,6 +117,10 @@ func (n *NATS) makeBucket(ctx context.Context, name string) error {
 
 // own tells of a bucket of Millrace itself: no request can name one whose name begins so.
 func own(name string) bool { return strings.HasPrefix(name, "_") }
+
+// packed tells of a bucket of Millrace itself whose objects are compressed before they are put. A server that compresses
+// writes each 8 MiB once more when they are there, and holds several times as much meanwhile: some 50 MB.
+func packed(name string) bool { return own(name) && strings.HasSuffix(name, "_packed") }
 
 // Discard deletes an object, and the chunks that were stored with an id, whether or not they became one.
 func (n *NATS) Discard(ctx context.Context, o batches.Object, id string) error {

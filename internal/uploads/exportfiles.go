@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"strings"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -14,17 +15,27 @@ import (
 	"github.com/millrace-io/millrace/schemas/batches"
 )
 
-// exported is what an attempt to make an export stores, and the id of its chunks.
+// exportBucket has exports, all of which are compressed before they are stored: the server of NATS, which may be part of
+// this process, compresses nothing there.
+const exportBucket = "_exports_packed"
+
+// exported is what an attempt to make an export stores, and the id of its chunks. A text is stored as zstd, while its file
+// is handed out as it is.
 func exported(e Export, attempt int32) (o batches.Object, id string) {
 	id = fmt.Sprintf("%s-%d", e.ID, attempt)
-	return batches.Object{Bucket: bucket, Key: "exports/" + id}, id
+	o = batches.Object{Bucket: exportBucket, Key: id}
+	if e.isText() {
+		o.Key += packedSuffix
+	}
+	return o, id
 }
 
-// packed is such an object that is stored as zstd, while its file is handed out as it is: the NATS server holds what was
-// written within the last 10 seconds in memory, and texts become a few times smaller.
-func packed(o batches.Object) batches.Object {
-	o.Key += ".zst"
-	return o
+const packedSuffix = ".zst"
+
+// earlier are the objects that earlier versions have stored instead.
+func earlier(id string) []batches.Object {
+	key := "exports/" + id
+	return []batches.Object{{Bucket: bucket, Key: key + packedSuffix}, {Bucket: bucket, Key: key}}
 }
 
 // isText tells of a format whose files zstd makes smaller.
@@ -43,7 +54,7 @@ func (f *Files) PutExport(ctx context.Context, e Export, limit int64, from io.Re
 	plain := &measured{from: from, limit: limit, sum: sha256.New()}
 	r, w := io.Pipe()
 	go func() { _ = w.CloseWithError(pack(w, plain)) }()
-	stored, err := f.storage.PutAs(ctx, packed(o), id, limit+limit/64+packedWindow, r) // noise becomes no smaller
+	stored, err := f.storage.PutAs(ctx, o, id, limit+limit/64+packedWindow, r) // noise becomes no smaller
 	_ = r.Close()
 	if err != nil {
 		return stored, err
@@ -84,17 +95,18 @@ func (m *measured) Read(p []byte) (int, error) {
 
 // OpenExport reads the file of an export that is DONE, as Open does.
 func (f *Files) OpenExport(ctx context.Context, e Export) (io.ReadCloser, error) {
-	o, _ := exported(e, e.Attempts)
+	o, id := exported(e, e.Attempts)
 	what := "the export " + e.ID.String()
-	if !e.isText() {
-		return f.open(ctx, what, o)
+	from, err := f.open(ctx, what, o)
+	for _, old := range earlier(id) {
+		if !errors.Is(err, objects.ErrMissing) {
+			break
+		}
+		o = old
+		from, err = f.open(ctx, what, o)
 	}
-	from, err := f.open(ctx, what, packed(o))
-	if errors.Is(err, objects.ErrMissing) {
-		return f.open(ctx, what, o) // an earlier version has made it
-	}
-	if err != nil {
-		return nil, err
+	if err != nil || !strings.HasSuffix(o.Key, packedSuffix) {
+		return from, err
 	}
 	text, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 		zstd.WithDecoderMaxWindow(packedWindow))
@@ -119,7 +131,7 @@ func (u unpacking) Close() error {
 func (f *Files) RemoveExport(ctx context.Context, e Export, attempts int32) error {
 	for n := range attempts {
 		o, id := exported(e, n+1)
-		for _, stored := range []batches.Object{o, packed(o)} {
+		for _, stored := range append(earlier(id), o) {
 			if err := f.storage.Discard(ctx, stored, id); err != nil {
 				return err
 			}

@@ -3,6 +3,7 @@ package reads
 import (
 	"archive/zip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -21,14 +22,18 @@ const (
 // bookWriter writes XLSX. Cells are texts, and never formulas. What a sheet cannot hold goes on in the
 // next one, and what a cell cannot hold is in a sheet of its own.
 type bookWriter[Row any] struct {
-	to      io.Writer
-	book    *excelize.File
+	zip     *zip.Writer
+	book    *excelize.File // all but the sheets of rows, which are in the zip before it
+	written map[string]bool
+	made    int // sheets, of any kind
+	most    int // rows of a sheet
+	temp    string
 	columns []string
 	cells   func(Row) ([]string, error)
 
 	sheets int
 	name   string
-	sheet  *excelize.StreamWriter
+	sheet  *sheetWriter
 	row    int
 	bytes  int
 
@@ -38,24 +43,21 @@ type bookWriter[Row any] struct {
 
 func newBookWriter[Row, P any](w io.Writer, t *Table[Row, P]) (*bookWriter[Row], error) {
 	b := &bookWriter[Row]{
-		to: w, book: excelize.NewFile(excelize.Options{TmpDir: t.Temp}), columns: t.Columns, cells: t.Cells,
+		zip: zip.NewWriter(w), book: excelize.NewFile(excelize.Options{TmpDir: t.Temp}), written: map[string]bool{},
+		most: maxSheetRows, temp: t.Temp, columns: t.Columns, cells: t.Cells,
 	}
-	// Into w, and not into the buffer that would hold the whole file.
-	b.book.SetZipWriter(func(io.Writer) excelize.ZipWriter { return zip.NewWriter(w) })
-	if err := b.next(); err != nil {
-		return nil, err
-	}
-	return b, nil
+	return b, b.next()
 }
 
 // next begins a sheet.
 func (b *bookWriter[Row]) next() (err error) {
 	if b.sheet != nil {
-		if err := b.sheet.Flush(); err != nil {
+		if err := b.sheet.end(); err != nil {
 			return err
 		}
 	}
 	b.sheets++
+	b.made++
 	b.name, b.row, b.bytes = "Results", 0, 0
 	if b.sheets == 1 {
 		err = b.book.SetSheetName("Sheet1", b.name)
@@ -66,9 +68,13 @@ func (b *bookWriter[Row]) next() (err error) {
 	if err != nil {
 		return err
 	}
-	if b.sheet, err = b.book.NewStreamWriter(b.name); err != nil {
+	path := sheetPath(b.made)
+	to, err := b.zip.Create(path)
+	if err != nil {
 		return err
 	}
+	b.written[path] = true
+	b.sheet = &sheetWriter{to: to, temp: b.temp, first: b.sheets == 1}
 	return b.record(b.columns)
 }
 
@@ -78,7 +84,7 @@ func (b *bookWriter[Row]) write(page []Row) error {
 		if err != nil {
 			return err
 		}
-		if b.row == maxSheetRows || b.bytes > maxSheetBytes {
+		if b.row == b.most || b.bytes > maxSheetBytes {
 			if err := b.next(); err != nil {
 				return err
 			}
@@ -92,8 +98,9 @@ func (b *bookWriter[Row]) write(page []Row) error {
 
 func (b *bookWriter[Row]) record(cells []string) error {
 	b.row++
-	values := make([]any, len(cells))
+	values, size := make([]any, len(cells)), 0
 	for i, text := range cells {
+		size += 64 + len(text)
 		b.bytes += 64 + 6*len(text) // of XML, at most
 		shown, err := b.fit(i, text)
 		if err != nil {
@@ -103,7 +110,7 @@ func (b *bookWriter[Row]) record(cells []string) error {
 			values[i] = shown
 		}
 	}
-	return b.sheet.SetRow(fmt.Sprintf("A%d", b.row), values)
+	return b.sheet.write(b.row, values, size)
 }
 
 // fit returns what a cell can hold of a text. A text that it cannot hold as it is goes to another sheet.
@@ -160,6 +167,7 @@ func (b *bookWriter[Row]) other(at, form, text string) (err error) {
 		if _, err := b.book.NewSheet("Long texts"); err != nil {
 			return err
 		}
+		b.made++
 		if b.others, err = b.book.NewStreamWriter("Long texts"); err != nil {
 			return err
 		}
@@ -183,15 +191,23 @@ func (b *bookWriter[Row]) other(at, form, text string) (err error) {
 }
 
 func (b *bookWriter[Row]) end() error {
-	for _, sheet := range []*excelize.StreamWriter{b.sheet, b.others} {
-		if sheet != nil {
-			if err := sheet.Flush(); err != nil {
-				return err
-			}
+	if err := b.sheet.end(); err != nil {
+		return err
+	}
+	if b.others != nil {
+		if err := b.others.Flush(); err != nil {
+			return err
 		}
 	}
-	return b.book.Write(b.to)
+	b.book.SetZipWriter(func(io.Writer) excelize.ZipWriter { return others{b.zip, b.written} })
+	if err := b.book.Write(io.Discard); err != nil {
+		return err
+	}
+	if len(b.written) > 0 {
+		return fmt.Errorf("sheets are no part of the book: %v", b.written)
+	}
+	return nil
 }
 
 // Close deletes the temporary files.
-func (b *bookWriter[Row]) Close() error { return b.book.Close() }
+func (b *bookWriter[Row]) Close() error { return errors.Join(b.sheet.close(), b.book.Close()) }

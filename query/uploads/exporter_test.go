@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/klauspost/compress/zstd"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
@@ -52,14 +54,20 @@ func (s *site) next(x *Exporter) {
 	}
 }
 
-// stored is how many messages the bucket of files has.
-func (s *site) stored() uint64 {
+// stored is how many messages the buckets of files and exports have.
+func (s *site) stored() (all uint64) {
 	s.t.Helper()
-	bucket, err := s.js.Stream(s.t.Context(), "OBJ__uploads")
-	if err != nil {
-		s.t.Fatal(err)
+	for _, name := range []string{"OBJ__uploads", "OBJ__exports_packed"} {
+		bucket, err := s.js.Stream(s.t.Context(), name)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			continue
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		all += bucket.CachedInfo().State.Msgs
 	}
-	return bucket.CachedInfo().State.Msgs
+	return all
 }
 
 func (s *site) exec(sql string, args ...any) {
@@ -148,9 +156,12 @@ func TestExportsArePacked(t *testing.T) {
 	if err != nil || stored.Size != int64(len(text)) || stored.SHA256 != sha256.Sum256([]byte(text)) {
 		t.Fatal(stored.Size, err)
 	}
-	bucket, err := s.js.Stream(t.Context(), "OBJ__uploads")
+	bucket, err := s.js.Stream(t.Context(), "OBJ__exports_packed")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if c := bucket.CachedInfo().Config.Compression; c != jetstream.NoCompression {
+		t.Errorf("the server compresses what is compressed: %s", c)
 	}
 	if info, err := bucket.Info(t.Context()); err != nil || info.State.Bytes > uint64(len(text)/4) {
 		t.Errorf("%d bytes are stored, %v", info.State.Bytes, err)
@@ -176,13 +187,23 @@ func TestExportsArePacked(t *testing.T) {
 	if _, err := s.files.PutExport(t.Context(), e, int64(len(text))-1, strings.NewReader(text)); !errors.Is(err, uploads.ErrTooLarge) {
 		t.Error("one that is too large:", err)
 	}
-	o := batches.Object{Bucket: "_uploads", Key: "exports/" + e.ID.String() + "-1"}
-	if _, err := objects.NewNATS(s.js, 1).PutAs(t.Context(), o, e.ID.String()+"-1", 1<<30, strings.NewReader(text)); err != nil {
+	var zst bytes.Buffer
+	w, err := zstd.NewWriter(&zst, zstd.WithWindowSize(1<<20))
+	if err == nil {
+		_, err = io.WriteString(w, text)
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
 		t.Fatal(err)
 	}
-	same("of an earlier version")
-	if err := s.files.RemoveExport(t.Context(), e, 1); err != nil {
-		t.Fatal(err)
+	for suffix, content := range map[string]string{"": text, ".zst": zst.String()} {
+		o := batches.Object{Bucket: "_uploads", Key: "exports/" + e.ID.String() + "-1" + suffix}
+		if _, err := objects.NewNATS(s.js, 1).PutAs(t.Context(), o, e.ID.String()+"-1", 1<<30, strings.NewReader(content)); err != nil {
+			t.Fatal(err)
+		}
+		same("of an earlier version" + suffix)
+		if err := s.files.RemoveExport(t.Context(), e, 1); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if s.stored() != 0 {
 		t.Error(s.stored(), "messages are left")
