@@ -30,7 +30,7 @@ func (n *node) openQueues() (err error) {
 	if err != nil {
 		return err
 	}
-	if n.stores.own, err = userqueue.New(n.stores.queues); err != nil || !n.roles.Ingest {
+	if n.stores.own, err = userqueue.NewPaced(n.stores.queues, n.uploads.Pacing.pacing()); err != nil || !n.roles.Ingest {
 		return err
 	}
 	n.stores.handout, err = handout.New(n.nats, n.stores.queues, n.work)

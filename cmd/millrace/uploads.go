@@ -41,6 +41,8 @@ type uploadSettings struct {
 	ClaimMax    int     `help:"Items of the largest slice." env:"MILLRACE_CLAIM_MAX,CLAIM_MAX" name:"claim-max" default:"2000"`
 	Safety      float64 `help:"Share of worker-target-slice-ms that a slice is planned to take." env:"MILLRACE_SAFETY_FACTOR,SAFETY_FACTOR" name:"safety-factor" default:"0.7"`
 
+	Pacing pacingSettings `embed:""`
+
 	LockFloor int `help:"Milliseconds of the shortest lease of an item of an upload, or lease_s of its queue where that is shorter." env:"MILLRACE_LOCK_FLOOR_MS,LOCK_FLOOR_MS" name:"lock-floor-ms" default:"10000"`
 	LockCap   int `help:"Milliseconds of the longest one, or lease_s where that is longer." env:"MILLRACE_LOCK_CAP_MS,LOCK_CAP_MS" name:"lock-cap-ms" default:"300000"`
 

@@ -171,7 +171,7 @@ func (d *dispatch) send(ctx context.Context, of queue.Settings, it taken, ticket
 	answer := d.Sender.Send(bounded, d.webhook, it.Call)
 	cancel()
 	d.pace.End(ticket, answer, time.Now())
-	r := answer.Report(d.host, it.Attempt, of.Followed)
+	r := answer.Report(d.host, it.Attempt, of.Followed, d.Own.Pacing())
 	if answer.Err != nil && ctx.Err() != nil {
 		r = stream.Report{Report: "release", Error: "the server that has sent it stops"}
 	} else {

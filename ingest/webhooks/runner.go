@@ -23,6 +23,8 @@ import (
 type RunnerConfig struct {
 	// AtOnce is how many requests the process sends at a time, to all webhooks together; default 256.
 	AtOnce int
+	// PerHost is how many requests the process sends at a time to one host; default 64.
+	PerHost int
 	// Margin is for how long the lease of an item outlasts the time of its request; default 30 s.
 	Margin time.Duration
 	// Grace is how long requests may take to end when the runner does; default 3 s.
@@ -69,8 +71,8 @@ func NewRunner(cfg RunnerConfig, deps Deps) (*Runner, error) {
 		return nil, fmt.Errorf("webhooks: %w", err)
 	}
 	cfg.AtOnce, cfg.Margin = cmp.Or(cfg.AtOnce, 256), cmp.Or(cfg.Margin, 30*time.Second)
-	cfg.Grace = cmp.Or(cfg.Grace, 3*time.Second)
-	if cfg.AtOnce < 1 || cfg.Margin < 0 || cfg.Grace < 0 {
+	cfg.Grace, cfg.PerHost = cmp.Or(cfg.Grace, 3*time.Second), cmp.Or(cfg.PerHost, webhook.MaxConcurrency)
+	if cfg.AtOnce < 1 || cfg.PerHost < 1 || cfg.Margin < 0 || cfg.Grace < 0 {
 		return nil, errors.New("webhooks: want at least one request at a time, and no negative times")
 	}
 	deps.Log = deps.Log.With("component", "webhooks")
@@ -161,7 +163,7 @@ func (r *Runner) follow(ctx context.Context, name string, w webhook.Webhook) {
 // pace returns that of a host. It is for the goroutine of Run.
 func (r *Runner) pace(host string) *webhook.Pace {
 	if r.paces[host] == nil {
-		r.paces[host] = webhook.NewPace(webhook.MaxConcurrency)
+		r.paces[host] = webhook.NewPace(r.cfg.PerHost, r.Own.Pacing())
 	}
 	return r.paces[host]
 }

@@ -10,12 +10,6 @@ import (
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
-// Delays between the items of a domain that are tried again, in milliseconds.
-const (
-	firstDelay = 200
-	mostDelay  = 10_000
-)
-
 // domainWait notes the error of a report about a domain, and returns how long the item waits at least. Errors that say
 // nothing about the domain have no effect. An error that is reported twice counts twice: a domain is given more time
 // then, and no row is affected.
@@ -27,7 +21,8 @@ func (s *Store) domainWait(ctx context.Context, q queue.ID, r stream.Report) (ti
 		return 0, nil
 	}
 	var wait float64
-	err := s.queues.Pool().QueryRow(ctx, text("domain"), q, r.Domain, after, firstDelay, mostDelay).Scan(&wait)
+	err := s.queues.Pool().QueryRow(ctx, text("domain"), q, r.Domain, after, s.pacing.Delay.Milliseconds(),
+		s.pacing.MostDelay.Milliseconds(), s.pacing.Quiet.Seconds()).Scan(&wait)
 	if err != nil {
 		return 0, fmt.Errorf("note an error of the domain %s: %w", r.Domain, err)
 	}

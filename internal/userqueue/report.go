@@ -77,7 +77,7 @@ func (s *Reports) Make(ctx context.Context, of queue.Settings, r stream.Report) 
 		c.Delay = seconds(*r.DelayS)
 	}
 	move, _ := handout.ParseMove(r.Report, reports)
-	move, invalid := settle(of, r, move, &c)
+	move, invalid := s.settle(of, r, move, &c)
 	if invalid != nil {
 		return queue.Result{}, invalid
 	}
@@ -90,7 +90,7 @@ func (s *Reports) Make(ctx context.Context, of queue.Settings, r stream.Report) 
 		if err != nil {
 			return queue.Result{}, err
 		}
-		c.Wait = waitOf(r, least)
+		c.Wait = s.waitOf(r, least)
 	}
 	if move == handout.Extend {
 		return s.extend(ctx, of, c, r.LeaseS, pulled)
@@ -112,9 +112,9 @@ func (s *Reports) Make(ctx context.Context, of queue.Settings, r stream.Report) 
 }
 
 // settle says what a report asks for: the move, and what goes with it.
-func settle(of queue.Settings, r stream.Report, move item.Move, c *queue.Command) (item.Move, *item.Invalid) {
+func (s *Reports) settle(of queue.Settings, r stream.Report, move item.Move, c *queue.Command) (item.Move, *item.Invalid) {
 	if of.Followed {
-		return settleRow(r, move, c), nil
+		return s.settleRow(r, move, c), nil
 	}
 	for _, member := range []struct {
 		field string
@@ -146,7 +146,7 @@ const MaxResult = 1 << 20
 
 // settleRow does so in a queue that uploads follow. A result that breaks a rule ends its row, too: the worker would
 // find the same one again.
-func settleRow(r stream.Report, move item.Move, c *queue.Command) item.Move {
+func (s *Reports) settleRow(r stream.Report, move item.Move, c *queue.Command) item.Move {
 	switch {
 	case move == item.Complete:
 		c.Found, c.Result = &queue.Found{NotFound: r.NotFound, Skipped: r.Skipped}, nil
@@ -156,7 +156,7 @@ func settleRow(r stream.Report, move item.Move, c *queue.Command) item.Move {
 	case move == item.Fail && !r.Permanent && item.ClassOf(r.Class) != item.ClassInvalid:
 		move, c.Backoff = item.Again, r.DelayS == nil && r.Class == ""
 		if r.DelayS == nil {
-			c.Wait = waitOf(r, 0)
+			c.Wait = s.waitOf(r, 0)
 		}
 	}
 	return move
@@ -181,10 +181,10 @@ func ResultFault(result []byte) string {
 
 // waitOf returns how long a row waits after an error: as long as its class or the queue says, with jitter, and at least
 // as long as the other side has asked for, and as its domain needs.
-func waitOf(r stream.Report, least time.Duration) func(attempts int32, delay time.Duration) time.Duration {
+func (s *Reports) waitOf(r stream.Report, least time.Duration) func(attempts int32, delay time.Duration) time.Duration {
 	return func(attempts int32, delay time.Duration) time.Duration {
 		if delay == 0 {
-			delay = item.ClassWait(r.Class, attempts)
+			delay = s.store.pacing.Wait(r.Class, attempts)
 		}
 		delay = delay/2 + rand.N(delay+1) // half as long to half as long again
 		if r.RetryAfterS != nil {

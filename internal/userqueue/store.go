@@ -17,15 +17,28 @@ import (
 )
 
 // Store keeps user-defined queues. It is safe for concurrent use.
-type Store struct{ queues *queue.Store }
+type Store struct {
+	queues *queue.Store
+	pacing item.Pacing
+}
 
 // New returns a store on that of all queues, which has to know the items of Kind.
-func New(queues *queue.Store) (*Store, error) {
+func New(queues *queue.Store) (*Store, error) { return NewPaced(queues, item.Pacing{}) }
+
+// NewPaced is New with how items wait after errors of others.
+func NewPaced(queues *queue.Store, pacing item.Pacing) (*Store, error) {
 	if queues == nil {
 		return nil, errors.New("user queues: the queues are needed")
 	}
-	return &Store{queues}, nil
+	pacing, err := pacing.WithDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("user queues: %w", err)
+	}
+	return &Store{queues, pacing}, nil
 }
+
+// Pacing is how items wait after errors of others.
+func (s *Store) Pacing() item.Pacing { return s.pacing }
 
 // Queues is the store in which the items move.
 func (s *Store) Queues() *queue.Store { return s.queues }

@@ -69,8 +69,8 @@ var classes = map[Kind]string{
 }
 
 // Report returns what a worker would report: of a row of an upload, or of another item, of which fewer things can be
-// said. It has neither the item nor its queue.
-func (a Answer) Report(host string, attempt int32, row bool) stream.Report {
+// said. It has neither the item nor its queue. The pacing has no zeros.
+func (a Answer) Report(host string, attempt int32, row bool, p item.Pacing) stream.Report {
 	kind := a.Kind()
 	switch {
 	case kind == Done:
@@ -92,7 +92,7 @@ func (a Answer) Report(host string, attempt int32, row bool) stream.Report {
 	if r.Permanent = kind == Invalid || kind == Refused; r.Permanent {
 		return r
 	}
-	wait := item.ClassWait(classes[kind], attempt)
+	wait := p.Wait(classes[kind], attempt)
 	if a.RetryAfter != nil {
 		wait = max(wait, *a.RetryAfter)
 	}

@@ -39,7 +39,7 @@ func TestReports(t *testing.T) {
 		{Answer{Status: 410}, "fail invalid h", "fail permanent"},
 	} {
 		for row, want := range map[bool]string{true: c.row, false: c.item} {
-			r := c.answer.Report("h", 1, row)
+			r := c.answer.Report("h", 1, row, standard(t))
 			got := r.Report + " " + string(r.Result)
 			switch {
 			case r.NotFound:

@@ -3,19 +3,16 @@ package webhook
 import (
 	"sync"
 	"time"
-)
 
-// Delays between the requests to a host that goes on failing with one request at a time.
-const (
-	firstDelay = 200 * time.Millisecond
-	mostDelay  = 10 * time.Second
+	"github.com/millrace-io/millrace/schemas/item"
 )
 
 // Pace says when the next request to a host may begin. The number of requests at a time begins at one, doubles while all
 // succeed, halves when the host cannot keep up, and then grows by one for each round. With one at a time, pauses double.
 // It is safe for concurrent use.
 type Pace struct {
-	most int
+	most             int
+	first, mostDelay time.Duration // between the requests to a host that goes on failing with one request at a time
 
 	mu      sync.Mutex
 	limit   float64 // requests at a time
@@ -28,8 +25,10 @@ type Pace struct {
 	until   time.Time // as the host has asked
 }
 
-// NewPace returns a pace of up to most requests at a time.
-func NewPace(most int) *Pace { return &Pace{most: most, limit: 1, probing: true} }
+// NewPace returns a pace of up to most requests at a time. The pacing has no zeros.
+func NewPace(most int, p item.Pacing) *Pace {
+	return &Pace{most: most, first: p.Delay, mostDelay: p.MostDelay, limit: 1, probing: true}
+}
 
 // Ticket says when a request has begun, among others.
 type Ticket uint64
@@ -74,7 +73,7 @@ func (p *Pace) End(t Ticket, a Answer, now time.Time) {
 	case kind == Refused: // which says nothing of the host
 	case !busy:
 		p.delay /= 2
-		if p.delay < firstDelay {
+		if p.delay < p.first {
 			p.delay = 0
 		}
 		if p.probing {
@@ -87,7 +86,7 @@ func (p *Pace) End(t Ticket, a Answer, now time.Time) {
 		if p.since, p.probing = p.begun, false; p.limit > 1 {
 			p.limit = max(p.limit/2, 1)
 		} else {
-			p.delay = min(max(2*p.delay, firstDelay), mostDelay)
+			p.delay = min(max(2*p.delay, p.first), p.mostDelay)
 		}
 		p.next = later(p.next, now.Add(p.delay))
 	}

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/millrace-io/millrace/schemas/item"
 )
 
 var (
@@ -14,6 +16,16 @@ var (
 
 	errRandom = errors.New("reset")
 )
+
+// standard is the pacing that an operator says nothing about.
+func standard(t *testing.T) item.Pacing {
+	t.Helper()
+	p, err := item.Pacing{}.WithDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
 
 // round begins as many requests as there may be, ends all of them alike, and returns how many there were.
 func round(p *Pace, a Answer, now time.Time) int {
@@ -27,7 +39,7 @@ func round(p *Pace, a Answer, now time.Time) int {
 // TestPace (5): requests at a time double until the host cannot keep up, halve once for each round that fails, and grow
 // by one for each that does not.
 func TestPace(t *testing.T) {
-	p := NewPace(40)
+	p := NewPace(40, standard(t))
 	for i, want := range []int{1, 2, 4, 8, 16, 32, 40, 40} {
 		if n := round(p, fine, start); n != want {
 			t.Errorf("%d requests in round %d, want %d", n, i, want)
@@ -63,7 +75,7 @@ func TestPace(t *testing.T) {
 
 // TestPaceRetryAfter (5): no request begins before a host allows it, whatever else it answers.
 func TestPaceRetryAfter(t *testing.T) {
-	p, after := NewPace(8), 90*time.Second
+	p, after := NewPace(8, standard(t)), 90*time.Second
 	for range 4 {
 		round(p, fine, start)
 	}
@@ -89,7 +101,7 @@ func TestPaceHolds(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 1))
-	p, now, open := NewPace(16), start, []Ticket{}
+	p, now, open := NewPace(16, standard(t)), start, []Ticket{}
 	for range 20_000 {
 		now = now.Add(time.Duration(r.IntN(400)) * time.Millisecond)
 		n, ticket, wait := p.Begin(1+r.IntN(20), now)
@@ -101,7 +113,7 @@ func TestPaceHolds(t *testing.T) {
 		for range used {
 			open = append(open, ticket)
 		}
-		if len(open) > 16 || n == 0 && wait == 0 && len(open) == 0 || wait > mostDelay {
+		if len(open) > 16 || n == 0 && wait == 0 && len(open) == 0 || wait > 10*time.Second {
 			t.Fatalf("%d requests, %d of them new, a wait of %s", len(open), n, wait)
 		}
 		for len(open) > 0 && r.IntN(3) > 0 {
@@ -110,5 +122,19 @@ func TestPaceHolds(t *testing.T) {
 			p.End(open[i], answers[r.IntN(len(answers))], now)
 			open = append(open[:i], open[i+1:]...)
 		}
+	}
+}
+
+// TestPaceFollowsSettings (5): pauses begin and end as the operator says.
+func TestPaceFollowsSettings(t *testing.T) {
+	p, now := NewPace(4, item.Pacing{Delay: time.Second, MostDelay: 3 * time.Second}), start
+	for i, want := range []time.Duration{time.Second, 2 * time.Second, 3 * time.Second, 3 * time.Second} {
+		if n := round(p, slow, now); n != 1 {
+			t.Fatalf("%d requests behind the pause", n)
+		}
+		if n, _, wait := p.Begin(1, now); n != 0 || wait != want {
+			t.Errorf("%d requests after %d failures, and then a wait of %s, want %s", n, i+1, wait, want)
+		}
+		now = now.Add(want)
 	}
 }

@@ -130,7 +130,7 @@ func TestNoRedirects(t *testing.T) {
 		receiver := httptest.NewServer(http.RedirectHandler(behind.URL, status))
 		a := send(t, NewSender(local, nil), Webhook{URL: receiver.URL, Secret: NewSecret()})
 		receiver.Close()
-		if a.Kind() != Invalid || !strings.Contains(a.Report("h", 1, true).Error, "redirects are not followed") {
+		if a.Kind() != Invalid || !strings.Contains(a.Report("h", 1, true, standard(t)).Error, "redirects are not followed") {
 			t.Errorf("%d: %+v", status, a)
 		}
 	}
@@ -196,7 +196,7 @@ func TestRebinding(t *testing.T) {
 	if a.Kind() != Refused || !errors.Is(a.Err, ssrf.ErrProhibitedIP) || called.Load() > 0 {
 		t.Errorf("%+v, called %d times", a, called.Load())
 	}
-	if text := a.Report("h", 1, true).Error; strings.Contains(text, "127.0.0.1") {
+	if text := a.Report("h", 1, true, standard(t)).Error; strings.Contains(text, "127.0.0.1") {
 		t.Errorf("the error tells of the network inside: %s", text)
 	}
 	// The same name is called where the network is allowed: the guard alone has refused it.
@@ -237,7 +237,7 @@ func TestBounded(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	a := s.Send(ctx, Webhook{URL: receiver.URL + "/silent", Secret: NewSecret()}, call)
-	if r := a.Report("h", 1, true); a.Kind() != Network || r.Error != "the webhook has not answered in time" || r.Class != "network" {
+	if r := a.Report("h", 1, true, standard(t)); a.Kind() != Network || r.Error != "the webhook has not answered in time" || r.Class != "network" {
 		t.Errorf("%+v, %+v", a, r)
 	}
 }

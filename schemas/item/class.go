@@ -1,9 +1,6 @@
 package item
 
-import (
-	"strings"
-	"time"
-)
+import "strings"
 
 // Classes of errors, by their canonical names.
 const (
@@ -24,17 +21,4 @@ func ClassOf(name string) string {
 		return ClassInvalid
 	}
 	return ClassNetwork
-}
-
-// ClassWait returns how long an item waits after so many attempts, of which the last failed with an error of a class:
-// twice as long each time. The caller adds jitter.
-func ClassWait(name string, attempts int32) time.Duration {
-	first, most := 2*time.Second, 2*time.Minute
-	switch ClassOf(name) {
-	case ClassThrottled:
-		first, most = 10*time.Second, 10*time.Minute
-	case ClassServer:
-		first, most = 5*time.Second, 5*time.Minute
-	}
-	return min(first<<min(max(attempts-1, 0), 16), most)
 }

@@ -1,0 +1,4 @@
+package userqueue
+
+// DomainWait is domainWait.
+var DomainWait = (*Store).domainWait

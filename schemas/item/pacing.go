@@ -1,0 +1,63 @@
+package item
+
+import (
+	"errors"
+	"time"
+)
+
+// Pacing says how requests to others follow their errors. The zero value of a field stands for its default.
+type Pacing struct {
+	// The first wait of an item after an error of a class; each further one is twice as long, up to mostWaits times the
+	// first. Default 10 s, 5 s and 2 s.
+	Throttled, Server, Network time.Duration
+	// Delay is the first one between two requests to a host, or a domain, that goes on failing; default 200 ms. It doubles
+	// up to MostDelay, default 10 s.
+	Delay, MostDelay time.Duration
+	// Quiet is for how long a domain has no errors until its delay begins anew; default 1 minute.
+	Quiet time.Duration
+}
+
+// mostWaits is how many times the first wait of an item the longest is.
+const mostWaits = 60
+
+// longestPace bounds all times of a pacing: a mistake in a unit is found at the start.
+const longestPace = 24 * time.Hour
+
+// WithDefaults returns the pacing with defaults in place of zeros, or an error that names what is wrong.
+func (p Pacing) WithDefaults() (Pacing, error) {
+	for _, of := range []struct {
+		value    *time.Duration
+		standard time.Duration
+	}{
+		{&p.Throttled, 10 * time.Second},
+		{&p.Server, 5 * time.Second},
+		{&p.Network, 2 * time.Second},
+		{&p.Delay, 200 * time.Millisecond},
+		{&p.MostDelay, 10 * time.Second},
+		{&p.Quiet, time.Minute},
+	} {
+		if *of.value == 0 {
+			*of.value = of.standard
+		}
+		if *of.value < time.Millisecond || *of.value > longestPace {
+			return p, errors.New("waits after errors: want 1 ms to 24 hours")
+		}
+	}
+	if p.MostDelay < p.Delay {
+		return p, errors.New("waits after errors: the longest delay of a domain must not be shorter than the first")
+	}
+	return p, nil
+}
+
+// Wait returns how long an item waits after so many attempts, of which the last failed with an error of a class: twice
+// as long each time. The caller adds jitter.
+func (p Pacing) Wait(name string, attempts int32) time.Duration {
+	first := p.Network
+	switch ClassOf(name) {
+	case ClassThrottled:
+		first = p.Throttled
+	case ClassServer:
+		first = p.Server
+	}
+	return min(first<<min(max(attempts-1, 0), 16), mostWaits*first)
+}
