@@ -30,6 +30,12 @@ type kept struct {
 	current  atomic.Pointer[engine]
 }
 
+// Reasons for which an engine is started again.
+const (
+	reasonEnded = "ended"
+	reasonStuck = "stuck"
+)
+
 // keep makes the first run, and starts nothing.
 func keep(name string, log *slog.Logger, restarts *prometheus.CounterVec, begin func() (engine, error)) (*kept, error) {
 	first, err := begin()
@@ -38,6 +44,9 @@ func keep(name string, log *slog.Logger, restarts *prometheus.CounterVec, begin 
 	}
 	k := &kept{engine: first, name: name, again: begin, log: log, restarts: restarts}
 	k.current.Store(&first)
+	for _, reason := range []string{reasonEnded, reasonStuck} { // so that the first restart is an increase
+		restarts.WithLabelValues(name, reason)
+	}
 	return k, nil
 }
 
@@ -76,9 +85,9 @@ func (k *kept) Run(ctx context.Context) error {
 // ended counts and logs the end of an engine. One that was stuck comes back sooner: after its start it refuses, for a
 // while, what an analyst had it stuck in.
 func (k *kept) ended(err error, wait time.Duration) time.Duration {
-	reason := "ended"
+	reason := reasonEnded
 	if isStuck(err) {
-		reason, wait = "stuck", min(wait, 4*time.Second)
+		reason, wait = reasonStuck, min(wait, 4*time.Second)
 	}
 	k.restarts.WithLabelValues(k.name, reason).Inc()
 	k.log.Error("an embedded engine has ended, and is started again", "engine", k.name, "error", err, "in", wait)
