@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"net"
 	"os"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -174,4 +176,21 @@ func TestHeld(t *testing.T) {
 	must(t, holder.Commit(ctx))
 	must(t, <-moment)
 	must(t, <-done)
+}
+
+// TestHungServer: a server that takes connections and does not answer is not waited for without an end.
+func TestHungServer(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	_, err = postgres.Freeze(ctx, "postgres://millrace@"+l.Addr().String()+"/millrace?sslmode=disable",
+		func(context.Context) error { return nil })
+	if err == nil || ctx.Err() != nil {
+		t.Errorf("%v, %v", err, ctx.Err())
+	}
 }

@@ -77,6 +77,9 @@ func with(dsn string, do func(db *sql.DB, name string) error) error {
 	if err != nil {
 		return fmt.Errorf("MILLRACE_POSTGRES_DSN: %w", err)
 	}
+	if cfg.ConnectTimeout == 0 {
+		cfg.ConnectTimeout = connectWait
+	}
 	// Several statements at once, without arguments, go by the simple protocol alone.
 	db := stdlib.OpenDB(*cfg)
 	defer db.Close()
@@ -88,7 +91,7 @@ func with(dsn string, do func(db *sql.DB, name string) error) error {
 func Restore(
 	ctx context.Context, dsn string, i Info, open func(name string, read func(io.Reader) error) error,
 ) (left []string, err error) {
-	conn, err := pgx.Connect(ctx, dsn)
+	conn, err := connect(ctx, dsn)
 	if err != nil {
 		return nil, fmt.Errorf("connect to Postgres: %w", err)
 	}

@@ -61,7 +61,7 @@ const lockTimeout = "55P03"
 
 // Freeze takes a snapshot. It calls meanwhile while the held tables are locked against writers.
 func Freeze(ctx context.Context, dsn string, meanwhile func(context.Context) error) (m *Moment, err error) {
-	holder, err := pgx.Connect(ctx, dsn)
+	holder, err := connect(ctx, dsn)
 	if err != nil {
 		return nil, fmt.Errorf("connect to Postgres: %w", err)
 	}
@@ -75,7 +75,7 @@ func Freeze(ctx context.Context, dsn string, meanwhile func(context.Context) err
 			m.Close()
 		}
 	}()
-	if m.conn, err = pgx.Connect(ctx, dsn); err != nil {
+	if m.conn, err = connect(ctx, dsn); err != nil {
 		return nil, fmt.Errorf("connect to Postgres: %w", err)
 	}
 	if m.tx, err = m.conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}); err == nil {
@@ -85,6 +85,20 @@ func Freeze(ctx context.Context, dsn string, meanwhile func(context.Context) err
 		return nil, fmt.Errorf("take a snapshot of Postgres: %w", err)
 	}
 	return m, meanwhile(ctx)
+}
+
+// connectWait bounds the time until a server answers that takes connections: one that hangs takes them, too.
+const connectWait = 10 * time.Second
+
+func connect(ctx context.Context, dsn string) (*pgx.Conn, error) {
+	cfg, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.ConnectTimeout == 0 {
+		cfg.ConnectTimeout = connectWait
+	}
+	return pgx.ConnectConfig(ctx, cfg)
 }
 
 // hold has writers of the held tables wait until the connection ends.
