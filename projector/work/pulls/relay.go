@@ -16,10 +16,14 @@ import (
 // these from the other processes, until its request ends and the answers are delivered again.
 const relayed = 256
 
+// young is how long an installation may take until it has its streams.
+const young = 30 * time.Second
+
 var relayBackoff = retry.Backoff{First: 100 * time.Millisecond, Most: 5 * time.Second}
 
 // relay passes on what daemons answer to messages of Work, until ctx ends.
 func (s *Service) relay(ctx context.Context) error {
+	start := time.Now()
 	for ctx.Err() == nil {
 		_ = relayBackoff.Do(ctx, func() error {
 			began := time.Now()
@@ -30,7 +34,7 @@ func (s *Service) relay(ctx context.Context) error {
 			return err
 		}, func(err error, wait time.Duration) {
 			log := s.log.Warn
-			if errors.Is(err, jetstream.ErrStreamNotFound) { // an installation begins, and no worker has answered yet
+			if errors.Is(err, jetstream.ErrStreamNotFound) && time.Since(start) < young {
 				log = s.log.Debug
 			}
 			log("answers of workers are not passed on, trying again", "error", err, "retry_in", wait)
