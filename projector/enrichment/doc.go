@@ -7,7 +7,7 @@
 //     delays analyses, and nothing else.
 //  2. Nothing is left out. Outcomes are taken in the order of their sequences, and a sequence is
 //     done when all of its rows are in the table. Whoever goes on begins with the last sequence
-//     that the table has: its rows are written again.
+//     that the table has: its rows are written again. So does a process that finds rows at the end deleted.
 //  3. Once. A row is of one outcome, and one that is written again replaces the one before. Two
 //     processes that do the same for a moment write the same rows.
 //  4. The analysis of an outcome is of that outcome: one that a retry replaces is analysed anew.

@@ -51,6 +51,7 @@ type Service struct {
 	lead     *leader.Candidate
 	analyser *analyser
 	metrics  *metrics
+	look     time.Duration // between two looks whether analyses were deleted
 	log      *slog.Logger
 }
 
@@ -65,7 +66,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = DefaultTimeout
 	}
-	s := &Service{cfg: cfg, deps: deps, log: deps.Log.With("component", "enrichment")}
+	s := &Service{cfg: cfg, deps: deps, look: lookEvery, log: deps.Log.With("component", "enrichment")}
 	var err error
 	if s.js, err = jetstream.New(deps.NATS); err != nil {
 		return nil, err
@@ -112,20 +113,41 @@ func (s *Service) session(ctx context.Context) error {
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, cut)()
-	t := tables{conn}
-	at, err := t.position(ctx, s.asked())
+	return s.follow(ctx, tables{conn})
+}
+
+// lookEvery is how often it is looked whether somebody has deleted analyses, to have them made again.
+const lookEvery = 15 * time.Second
+
+// follow enriches what comes behind the last sequence that the table has.
+func (s *Service) follow(ctx context.Context, t tables) error {
+	last, err := t.number(ctx, "position", s.asked())
 	if err != nil {
 		return err
 	}
+	at, looked := before(last), time.Now()
 	for ctx.Err() == nil {
+		if time.Since(looked) >= s.look {
+			now, err := t.number(ctx, "position", s.asked())
+			if err != nil {
+				return err
+			}
+			if now < last {
+				s.log.Info("analyses were deleted, and are made again", "behind", now)
+				at = before(now)
+			}
+			last, looked = now, time.Now()
+		}
 		stored, err := s.stored(ctx)
 		if err != nil {
 			return err
 		}
 		if stored > at {
-			if at, err = s.step(ctx, t, at, stored); err != nil {
+			var written uint64
+			if at, written, err = s.step(ctx, t, at, stored); err != nil {
 				return err
 			}
+			last = max(last, written)
 			continue
 		}
 		select {
@@ -135,6 +157,9 @@ func (s *Service) session(ctx context.Context) error {
 	}
 	return nil
 }
+
+// before is the last sequence that is done for certain, of the last one that the table has (invariant 2).
+func before(last uint64) uint64 { return max(last, 1) - 1 }
 
 // stored is the sequence up to which all outcomes are stored.
 func (s *Service) stored(ctx context.Context) (uint64, error) {
@@ -153,25 +178,25 @@ func (s *Service) stored(ctx context.Context) (uint64, error) {
 	return r.From, err
 }
 
-// step enriches what comes next behind a position, and returns the position behind that.
-func (s *Service) step(ctx context.Context, t tables, at, stored uint64) (uint64, error) {
-	end, err := t.end(ctx, at, stored)
-	if err != nil {
-		return at, err
+// step enriches what comes next behind a position, and returns the position behind that, and the last sequence of which there
+// are rows; 0: there are none.
+func (s *Service) step(ctx context.Context, t tables, at, stored uint64) (end, last uint64, err error) {
+	if end, err = t.end(ctx, at, stored); err != nil {
+		return at, 0, err
 	}
 	items, err := t.read(ctx, at, end)
 	if err != nil || len(items) == 0 {
-		return end, err
+		return end, 0, err
 	}
 	found := make([]analysis, len(items))
 	if s.cfg.Analyse {
 		if found, err = s.analyser.analyseAll(ctx, items); err != nil {
-			return at, err
+			return at, 0, err
 		}
 	}
 	if err := t.write(ctx, items, found, s.asked()); err != nil {
-		return at, err
+		return at, 0, err
 	}
 	s.metrics.stored(found)
-	return end, nil
+	return end, items[len(items)-1].seq, nil
 }

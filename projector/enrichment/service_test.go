@@ -116,7 +116,7 @@ func (s *site) run(cfg Config) (service *Service, stop func()) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	service.analyser.pause = 5 * time.Millisecond
+	service.analyser.pause, service.look = 5*time.Millisecond, 100*time.Millisecond
 	return service, embeddedtest.Go(s, service.Run)
 }
 
@@ -208,6 +208,21 @@ func TestRetry(t *testing.T) {
 	s.outcome(1, 1, 2, "error", "network")
 	s.stored(s.seq)
 	s.await(1, "attempts = 2 AND impact IS NULL AND analysed_at IS NULL")
+}
+
+// TestAgain: analyses that somebody deletes are made again while the service runs.
+func TestAgain(t *testing.T) {
+	s := newSite(t)
+	s.store(3)
+	s.store(3)
+	s.run(Config{})
+	s.await(4, "impact = 25")
+	for _, statement := range []string{"ALTER TABLE item_analyses DELETE WHERE seq > 1 SETTINGS mutations_sync = 2", "TRUNCATE TABLE item_analyses"} {
+		if err := s.conn.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+		s.await(4, "impact = 25")
+	}
 }
 
 // TestAway: while nobody answers everything waits, the circuit breaker opens, and outcomes come

@@ -50,12 +50,6 @@ func (t tables) number(ctx context.Context, query string, args ...any) (n uint64
 	return n, nil
 }
 
-// position returns the last sequence that is done for certain (invariant 2).
-func (t tables) position(ctx context.Context, asked uint8) (uint64, error) {
-	last, err := t.number(ctx, "position", asked)
-	return max(last, 1) - 1, err
-}
-
 // end returns the last sequence of what is enriched next, behind a position and up to another
 // one: that when there is nothing.
 func (t tables) end(ctx context.Context, at, upto uint64) (uint64, error) {
