@@ -130,6 +130,7 @@ func (r *rows) Next(b *pgx.Batch, group string, n int, add func(id string, it us
 	j := r.jobs[group]
 	longest := r.feeder.cfg.NotFoundWait*3/2 + setBackBy
 	place, first := r.live[group].Items, ahead*r.feeder.cfg.Pace.Min
+	b.Queue(walking)
 	b.Queue(text("next"), j.no, n, lookBeyond, longest.Seconds()).Query(func(found pgx.Rows) error {
 		var row int32
 		var attempts int16
@@ -148,6 +149,7 @@ func (r *rows) Next(b *pgx.Batch, group string, n int, add func(id string, it us
 		})
 		return err
 	})
+	b.Queue(walked)
 }
 
 // Payload is what workers get of a row.
@@ -221,7 +223,9 @@ func (r *rows) Fed(ctx context.Context, t *queue.Tx, fed []feed.Fed) error {
 	}
 	t.Batch.Queue("SELECT FROM millrace.upload WHERE no = ANY ($1) ORDER BY no FOR NO KEY UPDATE", of)
 	var n int
+	t.Batch.Queue(walking)
 	t.Batch.Queue(text("fed"), jobs, nos, items, faults, of, claim).QueryRow(func(row pgx.Row) error { return row.Scan(&n) })
+	t.Batch.Queue(walked)
 	if err := t.Flush(ctx); err != nil {
 		return err
 	}

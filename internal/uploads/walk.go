@@ -17,6 +17,10 @@ import (
 const walking = `SELECT set_config('enable_sort', 'off', true), set_config('enable_incremental_sort', 'off', true),
 	set_config('enable_bitmapscan', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)`
 
+// walked ends it for what follows in the transaction.
+const walked = `SELECT set_config('enable_sort', 'on', true), set_config('enable_incremental_sort', 'on', true),
+	set_config('enable_bitmapscan', 'on', true), set_config('plan_cache_mode', 'auto', true)`
+
 // walk runs a statement so, and has its rows read.
 func (s *Store) walk(ctx context.Context, sql string, args []any, read func(pgx.Rows) error) error {
 	var both pgx.Batch // is a transaction

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,13 +15,16 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/uploads"
+	"github.com/millrace-io/millrace/internal/userqueue"
+	"github.com/millrace-io/millrace/schemas/item"
 
 	schema "github.com/millrace-io/millrace/schemas/uploads"
 )
 
-// asked is a statement that was sent, with what was sent before it in its transaction.
+// asked is a statement that was sent, with the settings that were sent before it in its transaction.
 type asked struct {
 	sql    string
 	args   []any
@@ -51,9 +55,17 @@ func (*listener) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData
 func (l *listener) TraceBatchStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceBatchStartData) context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if all := d.Batch.QueuedQueries; l.on && len(all) > 0 {
-		last := len(all) - 1
-		l.all = append(l.all, asked{all[last].SQL, all[last].Arguments, all[:last]})
+	if !l.on {
+		return ctx
+	}
+	var before []*pgx.QueuedQuery
+	for _, q := range d.Batch.QueuedQueries {
+		switch {
+		case strings.HasPrefix(q.SQL, "SELECT set_config"):
+			before = append(before, q)
+		case strings.Contains(q.SQL, "millrace.upload"):
+			l.all = append(l.all, asked{q.SQL, q.Arguments, slices.Clone(before)})
+		}
 	}
 	return ctx
 }
@@ -252,13 +264,19 @@ func (g *grown) look(when string) {
 					g.t.Fatal(err)
 				}
 			}) {
-				for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
-					if p, text := explain(g.t, g.pool, a, mode); p.most() > mostRead {
-						g.t.Errorf("%s, %s, behind row %d of %d, %s: %.0f rows are read", when, name, row, g.rows, mode, p.most())
-						g.t.Log(text)
-					}
-				}
+				g.few(a, fmt.Sprintf("%s, %s, behind row %d of %d", when, name, row, g.rows))
 			}
+		}
+	}
+}
+
+// few makes sure that a statement reads few rows.
+func (g *grown) few(a asked, when string) {
+	g.t.Helper()
+	for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
+		if p, text := explain(g.t, g.pool, a, mode); p.most() > mostRead {
+			g.t.Errorf("%s, %s: %.0f rows are read", when, mode, p.most())
+			g.t.Log(a.sql, text)
 		}
 	}
 }
@@ -287,4 +305,75 @@ func TestPlans(t *testing.T) {
 			g.look("analyzed")
 		})
 	}
+}
+
+// TestFeedPlans: the same of what puts rows into a queue, and of what has them follow their items.
+func TestFeedPlans(t *testing.T) {
+	const n = 50_000
+	g := grow(t)
+	queues, err := queue.New(queue.Config{Kinds: []queue.Kind{&userqueue.Kind{}}}, g.pool, embeddedtest.Log(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := userqueue.New(queues)
+	if err != nil {
+		t.Fatal(err)
+	}
+	feed, err := uploads.NewFeeder(uploads.FeederConfig{}, g.store, own, embeddedtest.Log(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := own.Create(t.Context(), queue.Settings{Name: "q", LeaseS: 30, RetentionS: 3600, MaxItems: 100_000}); err != nil {
+		t.Fatal(err)
+	}
+	q, err := own.Get(t.Context(), "q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.exec("UPDATE millrace.stage SET followed = true WHERE stage = $1", q.ID)
+	// work feeds rows, and ends their items.
+	work := func(when string) {
+		t.Helper()
+		seen := ""
+		for _, a := range g.heard.heard(func() {
+			if n, err := feed.Step(t.Context(), "q"); n == 0 || err != nil {
+				t.Fatal(n, err)
+			}
+			var ids []int64
+			if err := g.pool.QueryRow(t.Context(), "SELECT array_agg(item_id) FROM millrace.ready").Scan(&ids); err != nil {
+				t.Fatal(err)
+			}
+			commands := make([]queue.Command, len(ids))
+			for i, id := range ids {
+				commands[i] = queue.Command{ID: id, Worker: "w"}
+			}
+			for _, move := range []item.Move{item.Start, item.Complete} {
+				if _, err := queues.Apply(t.Context(), q.ID, move, commands); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}) {
+			g.few(a, when)
+			seen += a.sql
+		}
+		for _, what := range []string{"The rows of a job that wait", "Rows become items", "Rows follow their items"} {
+			if !strings.Contains(seen, what) {
+				t.Errorf("%s: a statement was not sent: %s", when, what)
+			}
+		}
+	}
+	g.upload()
+	g.add(n/2, schema.StatusDone)
+	g.analyze()
+	g.upload()
+	g.add(n, schema.Pending)
+	work("before it is analyzed")
+	g.exec("UPDATE millrace.upload SET queue_state = 'PAUSED'")
+	g.upload()
+	g.add(n/10, schema.Pending)
+	g.analyze()
+	g.add(n*9/10, schema.Pending)
+	work("analyzed at a tenth")
+	g.analyze()
+	work("analyzed")
 }

@@ -1,5 +1,5 @@
 -- Rows become items, or errors where no item can hold them. Their jobs are locked. It returns how many: fewer, where a
--- job may not be fed any more, or a row waits no more.
+-- job may not be fed any more, or a row waits no more. Nobody else changes the rows meanwhile, so they stay where they are.
 WITH fed AS MATERIALIZED (
     SELECT * FROM unnest($1::integer[], $2::integer[], $3::bigint[], $4::text[]) AS f (job_no, row_no, item, fault)
 ), jobs AS MATERIALIZED (
@@ -7,10 +7,16 @@ WITH fed AS MATERIALIZED (
         SELECT no, changed_at FROM millrace.upload WHERE no = c.job AND queue_state IN ('QUEUED', 'RUNNING')
         AND cancelled_at IS NULL AND deleted_at IS NULL
     ) AS u
+), waiting AS MATERIALIZED (
+    -- By the primary key, see walking: with status = 0 among the conditions, all rows of the job may be read for each.
+    SELECT f.item, i.place, jobs.at FROM fed AS f JOIN jobs ON jobs.no = f.job_no, LATERAL (
+        SELECT ctid AS place, status FROM millrace.upload_item WHERE job_no = f.job_no AND row_no >= f.row_no
+            AND row_no <= f.row_no ORDER BY row_no LIMIT 1
+    ) AS i WHERE i.status = 0
 ), moved AS (
-    UPDATE millrace.upload_item AS i SET status = CASE WHEN f.item IS NULL THEN 3 ELSE 1 END, item_id = f.item, due_at = NULL,
-        version = i.version + 1, updated_at = jobs.at
-    FROM fed AS f, jobs WHERE jobs.no = f.job_no AND i.job_no = f.job_no AND i.row_no = f.row_no AND i.status = 0
+    UPDATE millrace.upload_item AS i SET status = CASE WHEN w.item IS NULL THEN 3 ELSE 1 END, item_id = w.item, due_at = NULL,
+        version = i.version + 1, updated_at = w.at
+    FROM waiting AS w WHERE i.ctid = w.place
     RETURNING i.job_no, i.status
 ), faults AS (
     INSERT INTO millrace.upload_result (job_no, row_no, error) SELECT job_no, row_no, fault FROM fed WHERE item IS NULL

@@ -7,15 +7,15 @@ WITH said AS MATERIALIZED (
     SELECT no, cancelled_at IS NOT NULL OR deleted_at IS NOT NULL AS ended, {next} AS at FROM millrace.upload
     WHERE no = ANY (ARRAY(SELECT job_no FROM millrace.upload_item WHERE item_id = ANY ($1::bigint[])))
 ), moves AS MATERIALIZED (
-    SELECT i.job_no, i.row_no, i.version, i.status AS was, jobs.at, s.*
-    FROM said AS s, LATERAL (SELECT * FROM millrace.upload_item WHERE item_id = s.item) AS i, jobs
+    SELECT i.job_no, i.row_no, i.version, i.status AS was, i.ctid AS place, jobs.at, s.*
+    FROM said AS s, LATERAL (SELECT *, ctid FROM millrace.upload_item WHERE item_id = s.item) AS i, jobs
     WHERE jobs.no = i.job_no AND CASE s.status WHEN 1 THEN i.status = 3 AND NOT jobs.ended ELSE i.status IN (1, 3) END
 ), moved AS (
     UPDATE millrace.upload_item AS i SET status = m.status, attempts = CASE WHEN m.attempts > 0 THEN least(m.attempts, 32767)
             ELSE i.attempts END, version = i.version + 1, updated_at = m.at,
         due_at = CASE WHEN m.wait > 0 THEN now() + m.wait * interval '1 second' END,
         item_id = CASE WHEN m.status IN (1, 3) THEN m.item END
-    FROM moves AS m WHERE i.job_no = m.job_no AND i.row_no = m.row_no
+    FROM moves AS m WHERE i.ctid = m.place
 ), results AS (
     INSERT INTO millrace.upload_result AS r (job_no, row_no, result, error)
     SELECT job_no, row_no, result::json, error FROM moves
