@@ -299,11 +299,16 @@ func (r *Runner) finish(ctx context.Context, j uploads.Job, items int32, took ti
 	return err
 }
 
+// narrow is how many times as many items as rows the first batch has. Each transaction waits for the disk, and beside a
+// large upload for what that has written, too.
+const narrow = 16
+
 // moveUntil moves pending items to a final status until there are none, or for one batch and until the end has
 // come; zero: no end. It returns how many.
 func moveUntil(
 	ctx context.Context, store *uploads.Store, j uploads.Job, to schema.Status, bounds schema.Bounds, end time.Time,
 ) (all int, err error) {
+	bounds.MinRows = min(narrow*bounds.MinRows, bounds.MaxRows)
 	batch, after := schema.NewBatch(bounds), int32(0)
 	for {
 		start := time.Now()
@@ -316,6 +321,9 @@ func moveUntil(
 		}
 		batch.Took(int(moved.Items), time.Since(start), false)
 		all += int(moved.Items)
+		if moved.Left == 0 {
+			return all, nil
+		}
 		if after = moved.Upto; int(moved.Items) == 0 {
 			after = 0 // once more from the first row: another may have left some behind
 		}

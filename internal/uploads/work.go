@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/millrace-io/millrace/schemas/uploads"
 )
@@ -34,12 +35,19 @@ func (s *Store) Tasks(ctx context.Context, limit int) ([]Task, error) {
 
 // Start begins work on a job. It returns ErrStopped where there is none to do.
 func (s *Store) Start(ctx context.Context, no int32) (Job, error) {
-	j, err := jobOf(s.pool.QueryRow(ctx, `WITH u AS (UPDATE millrace.upload SET
-			queue_state = CASE WHEN deleted_at IS NULL THEN 'RUNNING' ELSE queue_state END, attempts = attempts + 1,
-			started_at = coalesce(started_at, now()), last_heartbeat = now()
-			WHERE no = $1 AND (deleted_at IS NOT NULL OR received_at IS NOT NULL AND queue_state IN ('QUEUED', 'RUNNING'))
-			RETURNING *)
-		SELECT `+columns+" FROM u JOIN millrace.upload_owner AS o ON o.no = u.owner_no", no))
+	var j Job
+	err := s.note(ctx, func(b *pgx.Batch) {
+		b.Queue(`WITH u AS (UPDATE millrace.upload SET
+				queue_state = CASE WHEN deleted_at IS NULL THEN 'RUNNING' ELSE queue_state END, attempts = attempts + 1,
+				started_at = coalesce(started_at, now()), last_heartbeat = now()
+				WHERE no = $1 AND (deleted_at IS NOT NULL OR received_at IS NOT NULL AND queue_state IN ('QUEUED', 'RUNNING'))
+				RETURNING *)
+			SELECT `+columns+" FROM u JOIN millrace.upload_owner AS o ON o.no = u.owner_no", no).
+			QueryRow(func(r pgx.Row) (err error) {
+				j, err = jobOf(r)
+				return err
+			})
+	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = ErrStopped
 	}
@@ -47,6 +55,15 @@ func (s *Store) Start(ctx context.Context, no int32) (Job, error) {
 		return j, fmt.Errorf("start work on an upload: %w", err)
 	}
 	return j, nil
+}
+
+// note does what a crash of Postgres may undo without harm: it is done again. No change behind it is kept without it, and
+// nobody waits until it is on disk. Beside a large upload that wait is for what that has written, too.
+func (s *Store) note(ctx context.Context, do func(*pgx.Batch)) error {
+	var b pgx.Batch // is a transaction
+	b.Queue("SELECT set_config('synchronous_commit', 'off', true)")
+	do(&b)
+	return s.pool.SendBatch(ctx, &b).Close()
 }
 
 // Input is a row that is to be persisted.
@@ -165,7 +182,9 @@ func (s *Store) Describe(ctx context.Context, j Job, header []string) error {
 		text = &encoded
 	}
 	if err == nil {
-		_, err = s.pool.Exec(ctx, "UPDATE millrace.upload SET header = $2, image_column = $3 WHERE no = $1", j.No, text, ImageColumnOf(j))
+		err = s.note(ctx, func(b *pgx.Batch) {
+			b.Queue("UPDATE millrace.upload SET header = $2, image_column = $3 WHERE no = $1", j.No, text, ImageColumnOf(j))
+		})
 	}
 	if err != nil {
 		return fmt.Errorf("describe the upload %s: %w", j.ID, err)
@@ -175,9 +194,16 @@ func (s *Store) Describe(ctx context.Context, j Job, header []string) error {
 
 // EndRead notes that all rows up to one are persisted, and how many a second.
 func (s *Store) EndRead(ctx context.Context, j Job, upto int32, rowsSec float64) error {
-	tag, err := s.pool.Exec(ctx, `UPDATE millrace.upload SET read_all = true, rows_sec = $3, last_heartbeat = now()
-		WHERE no = $1 AND read_rows = $2 AND queue_state = 'RUNNING' AND deleted_at IS NULL`, j.No, upto, rowsSec)
-	if err == nil && tag.RowsAffected() == 0 {
+	ended := int64(0)
+	err := s.note(ctx, func(b *pgx.Batch) {
+		b.Queue(`UPDATE millrace.upload SET read_all = true, rows_sec = $3, last_heartbeat = now()
+			WHERE no = $1 AND read_rows = $2 AND queue_state = 'RUNNING' AND deleted_at IS NULL`, j.No, upto, rowsSec).
+			Exec(func(tag pgconn.CommandTag) error {
+				ended = tag.RowsAffected()
+				return nil
+			})
+	})
+	if err == nil && ended == 0 {
 		err = ErrStopped
 	}
 	if err != nil {
@@ -186,8 +212,8 @@ func (s *Store) EndRead(ctx context.Context, j Job, upto int32, rowsSec float64)
 	return nil
 }
 
-// Moved is what became of a move: how many items, and up to which row.
-type Moved struct{ Items, Upto int32 }
+// Moved is what became of a move: how many items, up to which row, and how many are pending yet.
+type Moved struct{ Items, Upto, Left int32 }
 
 // Move moves up to limit pending items behind a row to a final status in one transaction, the first ones
 // first. Those that a processor has worked on have one more attempt. Whoever has moved the items up to a
@@ -218,8 +244,8 @@ func (s *Store) Move(ctx context.Context, j Job, to uploads.Status, after int32,
 				) AS next) RETURNING row_no
 			), n AS (SELECT count(*)::integer AS n, coalesce(max(row_no), 0) AS upto FROM moved)
 			UPDATE millrace.upload SET pending = pending - n.n, `+column+` = `+column+` + n.n
-			FROM n WHERE no = $1 RETURNING n.n, n.upto`, j.No, int16(to), at, limit, worked, after).
-			Scan(&moved.Items, &moved.Upto)
+			FROM n WHERE no = $1 RETURNING n.n, n.upto, pending`, j.No, int16(to), at, limit, worked, after).
+			Scan(&moved.Items, &moved.Upto, &moved.Left)
 	})
 	if err != nil {
 		return Moved{}, fmt.Errorf("move items of the upload %s to %s: %w", j.ID, to, err)
