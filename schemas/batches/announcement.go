@@ -60,8 +60,8 @@ type Announcement struct {
 	Batch  ID
 	Object Object            // zero when the items are inline
 	Items  []json.RawMessage // when they are inline
-	// Records are those of a notification which say that objects were stored. Object is that of
-	// the first. It announces a batch when it has one, and Describe has completed it.
+	// Records are those of a notification which say that objects were stored, or break a rule. Object is that of
+	// the first that is whole. It announces a batch when it has one, and Describe has completed it.
 	Records []json.RawMessage `json:"-"`
 
 	// Count is how many items the batch has, by the message; -1: it does not say.

@@ -31,23 +31,26 @@ type record struct {
 
 // notification reads the records of a notification which say that an object was stored.
 // Others, such as those of deletions, and the event by which servers test a connection,
-// announce nothing.
+// announce nothing. A record that breaks a rule breaks the notification only where none is whole.
 func (r *reader) notification(envelope fields) {
 	r.Format, r.Count = Notification, -1
 	var records []json.RawMessage
 	if envelope.given("Records") && json.Unmarshal(envelope.of["Records"], &records) != nil {
 		r.breaks("Records", "type", "must be a list of events")
 	}
+	whole := 0
 	for i, text := range records {
 		field := fmt.Sprintf("Records[%d]", i)
 		var one record
 		if json.Unmarshal(text, &one) != nil {
 			r.breaks(field, "type", "must be an event of S3, whose s3 has the bucket and the object")
+			r.Records = append(r.Records, text)
 			continue
 		}
 		if !strings.HasPrefix(strings.TrimPrefix(one.EventName, "s3:"), storedEvents) {
 			continue
 		}
+		r.Records = append(r.Records, text)
 		key, err := url.QueryUnescape(one.S3.Object.Key)
 		object := Object{one.S3.Bucket.Name, key}
 		if err == nil {
@@ -55,10 +58,12 @@ func (r *reader) notification(envelope fields) {
 		}
 		if err != nil {
 			r.breaks(field+".s3", "object_name", err.Error())
-		}
-		if r.Records = append(r.Records, text); len(r.Records) == 1 {
+		} else if whole++; whole == 1 {
 			r.Object = object
 		}
+	}
+	if whole > 0 { // it is split, and what breaks a rule is so alone
+		r.broken = nil
 	}
 }
 

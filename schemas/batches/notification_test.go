@@ -45,13 +45,29 @@ func TestNotification(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		`{"Records":7}`: "Records:type",
-		`{"Records":[7,` + stored("b1", "a") + `,` + stored("b1", "%zz") + `]}`:           "Records[0]:type Records[2].s3:object_name",
+		`{"Records":[7,` + stored("b1", "%zz") + `]}`:                                     "Records[0]:type Records[1].s3:object_name",
 		`{"Records":[` + stored("b1", "..%2Fb2%2Fa") + `,` + stored("", "a") + `]}`:       "Records[0].s3:object_name Records[1].s3:object_name",
 		`{"Records":[{"eventName":"ObjectCreated:Put","s3":{"bucket":"b1","object":1}}]}`: "Records[0]:type",
 	} {
 		if _, broken := ReadAnnouncement([]byte(text)); names(broken) != want {
 			t.Errorf("%s: %s, want %s", text, names(broken), want)
 		}
+	}
+}
+
+// TestMixedNotification: what is wrong with one record keeps no other one from being read. Each is a message of its own.
+func TestMixedNotification(t *testing.T) {
+	a, broken := ReadAnnouncement([]byte(`{"Records":[7,` + stored("b1", "a//b") + `,` + stored("b2", "a") + `,` + stored("b3", "b") + `]}`))
+	if len(broken) > 0 || a.Object != (Object{"b2", "a"}) || len(a.Records) != 4 {
+		t.Fatalf("%+v, %v", a, broken)
+	}
+	var alone []string
+	for _, one := range a.Records {
+		_, broken := ReadAnnouncement(Alone(one))
+		alone = append(alone, names(broken))
+	}
+	if want := []string{"Records[0]:type", "Records[0].s3:object_name", "", ""}; !slices.Equal(alone, want) {
+		t.Errorf("alone they break %q, want %q", alone, want)
 	}
 }
 
