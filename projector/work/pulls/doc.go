@@ -37,7 +37,9 @@
 //     lease, may hold 1 and waits behind all others until it has finished one. Those that
 //     were silent again hold 1 together, and the one that was silent least often goes
 //     first: a connection that is back gets its turn soon, and many that are not keep 1
-//     item from others. After a lapse others alone may have that for a while.
+//     item from others. After a lapse others alone may have that for a while. While an item is
+//     about to lapse at a connection that has finished none, all such connections get nothing:
+//     it goes to one that has finished some, if that waits.
 //  5. An end. A request waits for 90 seconds at most, also one that names no end.
 //  6. Gone. The requests of a connection end with it. In a cluster, too: a request goes to
 //     JetStream by the server that leads its consumer, which alone sees that nobody waits

@@ -29,6 +29,7 @@ type line struct {
 	silent int              // items that are, or may get, with connections that were silent again and again
 	late   map[uint64]lapse // who has let an item lapse last
 	vacant time.Time        // until when these get no other item
+	kept   time.Time        // until when no connection that has finished none gets an item
 }
 
 // arrival is a request that has come.
@@ -266,11 +267,11 @@ func (p *pull) settle() {
 func (l *line) place() {
 	for !l.moving && len(l.queue) > 0 && l.places < mostPlaces {
 		h := l.queue[0]
-		if !h.proven && len(l.novices) >= l.mostNewcomers() {
-			break
+		if !h.proven && (len(l.novices) >= l.mostNewcomers() || time.Until(l.kept) > 0) {
+			break // and so are all behind it
 		}
 		resting := l.silent >= mostSilent || time.Until(l.vacant) > 0
-		if h.lapsed > lapsesAllowed && resting { // and so are all behind it
+		if h.lapsed > lapsesAllowed && resting {
 			break
 		}
 		p := h.parked[0]
@@ -418,10 +419,24 @@ func (l *line) expire(now time.Time) {
 			l.lapse(of)
 			l.release(of)
 		default:
+			l.keep(of, now)
 			l.later(of, l.lease/looks)
 		}
 	}
 	l.place()
+}
+
+// keep has an item that a new connection is about to let lapse go to one that has finished some, where that waits: the
+// requests of new connections are withdrawn until then. Else they would hand it on to each other, each for a lease.
+func (l *line) keep(of *hold, now time.Time) {
+	left := of.until.Sub(now)
+	if of.by.proven || left > l.lease/looks {
+		return
+	}
+	l.kept = now.Add(min(left+l.lease/looks, longestVacant))
+	for p := range l.novices {
+		p.withdraw()
+	}
 }
 
 // forgetAfter is how long a connection is known that does nothing.
