@@ -377,6 +377,36 @@ func TestWebhookSettings(t *testing.T) {
 	}
 }
 
+// TestWebhookClock: a host that has asked for a while is sent nothing for no longer, although the clock of Postgres was set back.
+func TestWebhookClock(t *testing.T) {
+	t.Parallel()
+	s := openHooked(t, auth.Config{})
+	store, err := webhook.NewStore(s.pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const host, wait = "shop.example:443", time.Minute
+	looks := func(what string) {
+		t.Helper()
+		if all, err := store.Deferred(t.Context()); err != nil || all[host] <= 0 || all[host] > wait {
+			t.Errorf("%s: %v, %v", what, all, err)
+		}
+	}
+	if err := store.Defer(t.Context(), host, wait); err != nil {
+		t.Fatal(err)
+	}
+	looks("asked for")
+	if _, err := s.pool.Exec(t.Context(), "UPDATE millrace.webhook_host SET until_at = until_at + interval '2 hours'"); err != nil {
+		t.Fatal(err)
+	}
+	looks("the clock was set back")
+	var left float64
+	if err := s.pool.QueryRow(t.Context(), "SELECT extract(epoch FROM until_at - now())::float8 FROM millrace.webhook_host").
+		Scan(&left); err != nil || left > wait.Seconds() {
+		t.Errorf("%v s are left, %v", left, err)
+	}
+}
+
 // TestWebhookItems: items that are no rows of uploads are sent, too. What a host has asked of another process is obeyed.
 func TestWebhookItems(t *testing.T) {
 	t.Parallel()

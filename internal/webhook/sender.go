@@ -79,9 +79,11 @@ func (s *Sender) Send(ctx context.Context, w Webhook, c Call) Answer {
 	if err != nil {
 		return Answer{Err: fmt.Errorf("read the answer: %w", err)}
 	}
-	return Answer{
-		Status: answer.StatusCode, Body: body, RetryAfter: retryAfter(answer.Header.Get("Retry-After"), time.Now()),
+	now, err := http.ParseTime(answer.Header.Get("Date")) // by the clock of who says until when
+	if err != nil {
+		now = time.Now()
 	}
+	return Answer{Status: answer.StatusCode, Body: body, RetryAfter: retryAfter(answer.Header.Get("Retry-After"), now)}
 }
 
 // sign adds the headers that prove who sends a body, and when.

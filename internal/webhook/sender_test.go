@@ -254,3 +254,18 @@ func TestSecrets(t *testing.T) {
 		}
 	}
 }
+
+// TestOtherClock: a wait until a time goes by the clock of the receiver that says so.
+func TestOtherClock(t *testing.T) {
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		now := time.Now().Add(-20 * time.Hour).UTC()
+		w.Header().Set("Date", now.Format(http.TimeFormat))
+		w.Header().Set("Retry-After", now.Add(30*time.Second).Format(http.TimeFormat))
+		w.WriteHeader(http.StatusTooManyRequests)
+	}))
+	defer receiver.Close()
+	a := send(t, NewSender(local, nil), Webhook{URL: receiver.URL, Secret: NewSecret()})
+	if a.RetryAfter == nil || *a.RetryAfter != 30*time.Second {
+		t.Errorf("%+v", a)
+	}
+}

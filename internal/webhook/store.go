@@ -184,19 +184,28 @@ func (s *Store) All(ctx context.Context) ([]Webhook, error) {
 
 // Defer notes that a host has asked not to be sent anything for a while.
 func (s *Store) Defer(ctx context.Context, host string, wait time.Duration) error {
-	_, err := s.pool.Exec(ctx, `INSERT INTO millrace.webhook_host AS h (host, until_at)
-		VALUES ($1, now() + make_interval(secs => $2)) ON CONFLICT (host) DO UPDATE SET until_at = excluded.until_at
-		WHERE h.until_at < excluded.until_at`, host, wait.Seconds())
+	_, err := s.pool.Exec(ctx, `INSERT INTO millrace.webhook_host AS h (host, until_at, wait_s)
+		VALUES ($1, now() + make_interval(secs => $2), $2)
+		ON CONFLICT (host) DO UPDATE SET until_at = excluded.until_at, wait_s = excluded.wait_s
+		WHERE h.until_at < excluded.until_at OR h.until_at > now() + make_interval(secs => h.wait_s + $3)`,
+		host, wait.Seconds(), setBackBy.Seconds())
 	if err != nil {
 		return fmt.Errorf("note that %s is to be sent nothing for a while: %w", host, err)
 	}
 	return nil
 }
 
-// Deferred returns the hosts that are to be sent nothing, and for how long, and forgets others.
+// setBackBy is by how much the clock of Postgres may be set back without notice.
+const setBackBy = 10 * time.Second
+
+// Deferred returns the hosts that are to be sent nothing, and for how long, and forgets others. Where the clock of Postgres was
+// set back the waits begin anew: none is longer than its host has asked for.
 func (s *Store) Deferred(ctx context.Context) (map[string]time.Duration, error) {
-	rows, err := s.pool.Query(ctx, `WITH over AS (DELETE FROM millrace.webhook_host WHERE until_at <= now())
-		SELECT host, extract(epoch FROM until_at - now())::float8 FROM millrace.webhook_host WHERE until_at > now()`)
+	rows, err := s.pool.Query(ctx, `WITH over AS (DELETE FROM millrace.webhook_host WHERE until_at <= now()),
+		anew AS (UPDATE millrace.webhook_host SET until_at = now() + make_interval(secs => wait_s)
+			WHERE until_at > now() + make_interval(secs => wait_s + $1))
+		SELECT host, least(extract(epoch FROM until_at - now()), wait_s)::float8 FROM millrace.webhook_host WHERE until_at > now()`,
+		setBackBy.Seconds())
 	all := map[string]time.Duration{}
 	var host string
 	var wait float64
