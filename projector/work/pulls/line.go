@@ -65,6 +65,8 @@ const (
 	// longestVacant bounds how long these connections get no item after one of them has let
 	// an item lapse. They pause for one lease, so that other connections can take the item.
 	longestVacant = 5 * time.Second
+	// leastVacant is how long JetStream may take to hand out an item that has lapsed.
+	leastVacant = time.Second
 	// lapsesAllowed is how often in a row a connection may be silent before it is one of
 	// these.
 	lapsesAllowed = 1
@@ -433,7 +435,7 @@ func (l *line) keep(of *hold, now time.Time) {
 	if of.by.proven || left > l.lease/looks {
 		return
 	}
-	l.kept = now.Add(min(left+l.lease/looks, longestVacant))
+	l.kept = of.until.Add(min(max(l.lease/looks, leastVacant), longestVacant))
 	for p := range l.novices {
 		p.withdraw()
 	}
