@@ -80,8 +80,8 @@ func (c *backupCmd) Run(p *program) error {
 	return err
 }
 
-// outside returns an error for a place in the data folder, where engines have their files, and which is lost with what it is a
-// backup of.
+// outside returns an error for a place in the data folder: engines have their files there, and the backup would be lost
+// together with the data.
 func (c *backupCmd) outside(target set.Target) error {
 	folder, ok := target.(set.Folder)
 	if !ok || c.Shared.NATS != "" && c.Shared.ClickHouse != "" && c.Shared.Postgres != "" {

@@ -38,7 +38,7 @@ func (n *node) runDemo() (of share, err error) {
 	of.parts = []part{{"events", d.Run}, {"history", d.History}}
 	if n.database != nil {
 		of.parts = append(of.parts, part{"crawls", n.demoCrawls(d)}, part{"work", n.demoWork(d)},
-			part{"batches", func(ctx context.Context) error { return d.Batches(ctx, n.nats) }}, part{"uploads", n.demoUploads(d)})
+			part{"batches", n.demoBatches(d)}, part{"uploads", n.demoUploads(d)})
 	}
 	return of, nil
 }
@@ -58,6 +58,10 @@ func (n *node) demoWork(d *demo.Demo) func(context.Context) error {
 			Name: demo.Queue, MaxAttempts: 3, BackoffS: []float64{20}, LeaseS: 30, RetentionS: 3600, MaxItems: 10_000,
 		}))
 	}
+}
+
+func (n *node) demoBatches(d *demo.Demo) func(context.Context) error {
+	return func(ctx context.Context) error { return d.Batches(ctx, n.nats) }
 }
 
 func (n *node) demoUploads(d *demo.Demo) func(context.Context) error {

@@ -16,8 +16,8 @@ func (idleEngine) Run(ctx context.Context) error {
 	return nil
 }
 
-// TestRestartsBegin: the series of restarts are there before the first one, which else would be no increase, and one less for
-// the alert MillraceEngineRestarts.
+// TestRestartsBegin: the series of restarts exist from the start. A series that begins with the first restart has no increase
+// by it, and the alert MillraceEngineRestarts would not count it.
 func TestRestartsBegin(t *testing.T) {
 	restarts := newRestarts()
 	_, err := keep("clickhouse", slog.New(slog.DiscardHandler), restarts, func() (engine, error) { return idleEngine{}, nil })

@@ -17,7 +17,7 @@ type webhookSettings struct {
 	PerHost int            `help:"Requests that a server sends at a time to one host, at most. It begins with one, and follows what the host answers." env:"MILLRACE_WEBHOOK_HOST_CONCURRENCY" name:"webhook-host-concurrency" default:"64"`
 }
 
-// pacingSettings say how requests to others follow their errors.
+// pacingSettings say how long requests wait after errors of the side that they go to.
 type pacingSettings struct {
 	Throttled time.Duration `help:"First wait of an item after an error of the class throttled, such as 429. Each further one is twice as long, up to 60 times." env:"MILLRACE_RETRY_THROTTLED" name:"retry-throttled" default:"10s"`
 	Server    time.Duration `help:"The same after one of the class server, such as 503." env:"MILLRACE_RETRY_SERVER" name:"retry-server" default:"5s"`

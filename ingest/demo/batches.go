@@ -56,7 +56,7 @@ func (p *posts) announce(ctx context.Context) {
 		if err != nil || !p.publish(ctx, stream.BatchCollected, text) {
 			return
 		}
-		if !p.cfg.WarmUp || n >= batchesFirst {
+		if !p.cfg.WarmUp || n+1 >= batchesFirst {
 			_ = sleep(ctx, batchEvery/2, batchEvery*3/2)
 		}
 	}
@@ -118,7 +118,7 @@ func (p *posts) fails(post map[string]any) map[string]any {
 	return post
 }
 
-// again crawls an item that has failed. Three in four succeed.
+// again crawls an item that has failed. Two in three succeed.
 func (p *posts) again(ctx context.Context, it client.Item) error {
 	if err := sleep(ctx, 500*time.Millisecond, 2*time.Second); err != nil {
 		return err

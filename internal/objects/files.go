@@ -49,8 +49,9 @@ func (f *Files) Open(_ context.Context, o batches.Object) (Object, error) {
 	return &openFile{file, bucket, at}, nil
 }
 
-// missingFile says which errors no time mends unless somebody stores another file: beside those of absent files, names that are
-// too long, and links that lead nowhere or out of the bucket. For the last os.Root has an error that is none of the system.
+// missingFile returns ErrMissing for errors that stay until somebody stores another file: the file is absent, its name is too
+// long, or it is a link that leads nowhere or out of the bucket. For a link out of the bucket, os.Root returns an error that is
+// no syscall.Errno.
 func missingFile(err error) error {
 	var system syscall.Errno
 	if !errors.As(err, &system) {

@@ -57,8 +57,9 @@ func (s *Store) Start(ctx context.Context, no int32) (Job, error) {
 	return j, nil
 }
 
-// note does what a crash of Postgres may undo without harm: it is done again. No change behind it is kept without it, and
-// nobody waits until it is on disk. Beside a large upload that wait is for what that has written, too.
+// note runs statements in a transaction that does not wait until it is on disk: beside a large upload that would take until
+// what the upload has written is there, too. A crash of Postgres may undo them, with all that was committed later, and then they
+// are run again.
 func (s *Store) note(ctx context.Context, do func(*pgx.Batch)) error {
 	var b pgx.Batch // is a transaction
 	b.Queue("SELECT set_config('synchronous_commit', 'off', true)")

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Pacing says how requests to others follow their errors. The zero value of a field stands for its default.
+// Pacing says how long requests wait after errors of the side that they go to. The zero value of a field stands for its default.
 type Pacing struct {
 	// The first wait of an item after an error of a class; each further one is twice as long, up to mostWaits times the
 	// first. Default 10 s, 5 s and 2 s.

@@ -428,8 +428,9 @@ func (l *line) expire(now time.Time) {
 	l.place()
 }
 
-// keep has an item that a new connection is about to let lapse go to one that has finished some, where that waits: the
-// requests of new connections are withdrawn until then. Else they would hand it on to each other, each for a lease.
+// keep withdraws the requests of new connections shortly before one of them lets an item lapse, until the item has been handed
+// out again. So a connection that has finished items gets it, if one waits. Otherwise new connections would hand it on to each
+// other, each for a lease.
 func (l *line) keep(of *hold, now time.Time) {
 	left := of.until.Sub(now)
 	if of.by.proven || left > l.lease/looks {
