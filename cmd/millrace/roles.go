@@ -17,6 +17,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/backup"
 	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
@@ -251,6 +252,9 @@ func (n *node) openShared() (err error) {
 	}
 	if r.Projector {
 		if err := n.runIntegrity(); err != nil {
+			return err
+		}
+		if err := n.sample(backup.Gauges(n.js)); err != nil {
 			return err
 		}
 	}

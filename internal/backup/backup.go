@@ -82,7 +82,14 @@ func Save(
 	if err := w.Note(natsStore, s.info); err != nil {
 		return nil, err
 	}
-	return w.Finish(ctx)
+	m, err := w.Finish(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := noteLast(ctx, s.js, m); err != nil {
+		in.Log.Warn("the backup is whole, but millrace_backup_age_seconds stays that of the one before", "error", err)
+	}
+	return m, nil
 }
 
 // run takes everything in the order of the promise.

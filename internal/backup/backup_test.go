@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	driver "github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/nats-io/nats.go/jetstream"
@@ -14,6 +15,7 @@ import (
 	"github.com/millrace-io/millrace/internal/backup"
 	"github.com/millrace-io/millrace/internal/backup/set"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
+	"github.com/millrace-io/millrace/internal/sampler"
 	"github.com/millrace-io/millrace/schemas/funnel"
 	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -86,12 +88,18 @@ func TestPositions(t *testing.T) {
 		}()
 	}
 	in := backup.Installation{NATS: nc, ClickHouse: options, Log: embeddedtest.Log(t)}
+	mustBeNewest(t, js, nil)
 	var targets []set.Target
 	for i := range 3 {
 		target := set.Folder(filepath.Join(t.TempDir(), fmt.Sprint(i)))
 		targets = append(targets, target)
-		_, err := backup.Save(ctx, in, target, "test", nil)
+		m, err := backup.Save(ctx, in, target, "test", nil)
 		must(t, err)
+		mustBeNewest(t, js, m)
+		if _, err := backup.Save(ctx, in, target, "test", nil); err == nil {
+			t.Error("a backup is taken to the place of another")
+		}
+		mustBeNewest(t, js, m)
 	}
 	stop()
 	for range p.groups {
@@ -99,6 +107,23 @@ func TestPositions(t *testing.T) {
 	}
 	for _, target := range targets {
 		mustFit(t, target, p.groups)
+	}
+}
+
+// mustBeNewest compares the gauge with the newest backup that succeeded; nil: none has.
+func mustBeNewest(t *testing.T, js jetstream.JetStream, m *set.Manifest) {
+	t.Helper()
+	var ages []float64
+	must(t, backup.Gauges(js).Read(t.Context(), func(_ *sampler.Gauge, v float64, _ ...string) { ages = append(ages, v) }))
+	if m == nil {
+		if len(ages) > 0 {
+			t.Errorf("no backup is %v s old", ages)
+		}
+		return
+	}
+	latest := time.Since(m.Begun.Time).Seconds()
+	if len(ages) != 1 || ages[0] > latest || ages[0] < time.Since(m.Ended.Time).Seconds() {
+		t.Errorf("the newest backup is %v s old, want at most %v", ages, latest)
 	}
 }
 

@@ -45,6 +45,8 @@ var Conditions = []Condition{
 	},
 	{Alert: "HighConsumerLag", Metric: "crawler_consumer_lag_messages", Op: ">", Limit: 100},
 	{Alert: "MillraceUploadsSilent", Metric: "millrace_uploads_silent_seconds", Op: ">", Limit: 900},
+	{Alert: "MillraceExportsWaiting", Metric: "millrace_uploads_export_age_seconds", Op: ">", Limit: 1800},
+	{Alert: "MillraceBackupOld", Metric: "millrace_backup_age_seconds", Op: ">", Limit: 172800},
 	{Alert: "MillraceRowsMissing", Metric: "millrace_projector_missing_events", Op: ">", Limit: 0},
 	{Alert: "BatchErrorRateHigh", Metric: "millrace_batches_error_rate", Op: ">", Limit: 0.2},
 	{Alert: "BatchSuccessRateLow", Metric: "millrace_batches_success_rate", Op: "<", Limit: 0.8},

@@ -17,6 +17,8 @@ type Totals struct {
 	Recent, Errors, NotFound int64
 	// Silent is for how long a process has done nothing for the upload that has waited longest for one.
 	Silent time.Duration
+	// Export is how long ago the oldest export that is not made yet was asked for; 0: there is none.
+	Export time.Duration
 }
 
 // Totals reads the counters of uploads, and no item.
@@ -52,6 +54,12 @@ func (s *Store) Totals(ctx context.Context) (t Totals, err error) {
 	if err := rows.Err(); err != nil {
 		return t, fmt.Errorf("count uploads: %w", err)
 	}
+	var waits float64
+	if err := s.pool.QueryRow(ctx, `SELECT coalesce(extract(epoch FROM max(now() - created_at)), 0)::float8
+		FROM millrace.upload_export WHERE state IN ('QUEUED', 'RUNNING')`).Scan(&waits); err != nil {
+		return t, fmt.Errorf("look for the oldest export: %w", err)
+	}
+	t.Export = time.Duration(waits * float64(time.Second))
 	return t, nil
 }
 

@@ -432,11 +432,22 @@ func TestGauges(t *testing.T) {
 	if _, there := value("items_sec"); there {
 		t.Error("a rate without two readings")
 	}
+	if v, there := value("export_age_seconds"); !there || v != 0 {
+		t.Errorf("without exports the oldest is %v s old", v)
+	}
+	if _, err := s.pool.Exec(t.Context(), `INSERT INTO millrace.upload_export (id, job_no, owner_no, format, exact, state, created_at)
+		SELECT gen_random_uuid(), no, owner_no, 'csv', false, state, now() - age FROM millrace.upload, (VALUES ('DONE', interval '3 hours'),
+		('FAILED', '3 hours'), ('RUNNING', '2 hours'), ('QUEUED', '1 hour')) AS e (state, age) WHERE no = $1`, a.No); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := s.store.Move(t.Context(), a, schema.StatusDone, 0, 4); err != nil {
 		t.Fatal(err)
 	}
 	if err := source.Read(t.Context(), set); err != nil {
 		t.Fatal(err)
+	}
+	if v, _ := value("export_age_seconds"); v < 7200 || v >= 10800 {
+		t.Errorf("the oldest export that is not made is %v s old, want two hours", v)
 	}
 	if v, there := value("items_sec"); !there || v <= 0 {
 		t.Errorf("%v items a second", v)

@@ -24,10 +24,12 @@ func Gauges(store *uploads.Store) sampler.Source {
 	missing := sampler.NewGauge("millrace_uploads_not_found_rate", "The same for NOT_FOUND.")
 	silent := sampler.NewGauge("millrace_uploads_silent_seconds",
 		"For how long no process has done anything for an upload that is QUEUED or RUNNING, at most.")
+	export := sampler.NewGauge("millrace_uploads_export_age_seconds",
+		"How long ago the oldest export that is not made yet was asked for; 0: there is none.")
 	var last uploads.Totals
 	var at time.Time
 	return sampler.Source{
-		Name: "uploads", Gauges: []*sampler.Gauge{jobs, pending, depth, rate, errs, missing, silent}, Every: gaugesEvery,
+		Name: "uploads", Gauges: []*sampler.Gauge{jobs, pending, depth, rate, errs, missing, silent, export}, Every: gaugesEvery,
 		Read: func(ctx context.Context, set sampler.Set) error {
 			now := time.Now()
 			t, err := store.Totals(ctx)
@@ -40,6 +42,7 @@ func Gauges(store *uploads.Store) sampler.Source {
 			set(pending, float64(t.Pending+t.Processing))
 			set(depth, float64(t.Pending))
 			set(silent, t.Silent.Seconds())
+			set(export, t.Export.Seconds())
 			if t.Recent > 0 {
 				set(errs, float64(t.Errors)/float64(t.Recent))
 				set(missing, float64(t.NotFound)/float64(t.Recent))
