@@ -145,7 +145,7 @@ func itemOf(rows pgx.Rows) (item Item, input []byte, err error) {
 var SummaryFields = [3]string{"title", "brand", "sku"}
 
 // SummaryOf returns the names of the three columns that summarize a row: those that the mapping names for
-// title, brand and sku, and else the first ones.
+// title, brand and sku, and else the first ones. JSON lines have no columns: there, the members of these names do.
 func SummaryOf(j Job) (names [3]string) {
 	keys := tabular.Keys(j.Header)
 	for i, field := range SummaryFields {
@@ -153,6 +153,8 @@ func SummaryOf(j Job) (names [3]string) {
 			names[i] = name
 		} else if i < len(keys) {
 			names[i] = keys[i]
+		} else if len(keys) == 0 {
+			names[i] = field
 		}
 	}
 	return names

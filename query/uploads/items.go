@@ -92,7 +92,7 @@ type UploadItem struct {
 	LockedBy     *string           `json:"locked_by" doc:"The worker that holds it; null: none does, and copy needs none"`
 	LockedAt     *time.Time        `json:"locked_at"`
 	LastError    *string           `json:"last_error"`
-	InputSummary map[string]string `json:"inputSummary" nullable:"false" doc:"The columns that the mapping names for title, brand and sku, and else the first ones; each cut at 200 characters"`
+	InputSummary map[string]string `json:"inputSummary" nullable:"false" doc:"The columns that the mapping names for title, brand and sku, and else the first ones, or the members title, brand and sku of JSON lines; each cut at 200 characters"`
 	Result       json.RawMessage   `json:"result" doc:"The row of the grid; null before it is DONE"`
 	ImageLink    string            `json:"image_link,omitempty" doc:"Where the image of a row of a zip is" example:"/api/v1/uploads/0199f0a2-7c1e-7000-8000-000000000001/images/7"`
 	UpdatedAt    time.Time         `json:"updated_at"`

@@ -67,7 +67,7 @@ type PendingItem struct {
 	Version      int32             `json:"version" doc:"Grows with each change"`
 	LockedBy     *string           `json:"locked_by" doc:"The worker that holds it"`
 	LockedAt     *time.Time        `json:"locked_at"`
-	InputSummary map[string]string `json:"inputSummary" nullable:"false" doc:"The columns that the mapping names for title, brand and sku, and else the first ones; each cut at 200 characters"`
+	InputSummary map[string]string `json:"inputSummary" nullable:"false" doc:"The columns that the mapping names for title, brand and sku, and else the first ones, or the members title, brand and sku of JSON lines; each cut at 200 characters"`
 	UpdatedAt    time.Time         `json:"updated_at"`
 }
 

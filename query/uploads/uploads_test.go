@@ -519,9 +519,9 @@ func TestRejectedPreviewFile(t *testing.T) {
 	if status, text := s.get(base + "/file"); status != 200 || text != file {
 		t.Errorf("%d, %d bytes", status, len(text))
 	}
-	lines := s.fill("", "x.ndjson", "{\"b\":1,\"a\":{\"c\":[\"<é>\"]}}\n7\n", nil)
+	lines := s.fill("", "x.ndjson", "{\"b\":1,\"a\":{\"c\":[\"<é>\"]},\"sku\":7}\n7\n", nil)
 	lp := read[UploadPreview](s, "/api/v1/uploads/"+lines.ID.String()+"/preview")
-	if object, _ := json.Marshal(lp.Rows[0].Object); string(object) != `{"a":{"c":["\u003cé\u003e"]},"b":1}` || lp.Rows[1].Error == "" {
+	if object, _ := json.Marshal(lp.Rows[0].Object); string(object) != `{"a":{"c":["\u003cé\u003e"]},"b":1,"sku":7}` || lp.Rows[1].Error == "" {
 		t.Errorf("%+v", lp)
 	}
 	if _, err := s.store.Move(t.Context(), lines, schema.StatusDone, 0, 10); err != nil {
@@ -529,8 +529,11 @@ func TestRejectedPreviewFile(t *testing.T) {
 	}
 	item := read[UploadItemPage](s, "/api/v1/uploads/"+lines.ID.String()+"/items").Items[0]
 	var same any
-	if json.Unmarshal(item.Result, &same); fmt.Sprint(same) != "map[a:map[c:[<é>]] b:1]" {
+	if json.Unmarshal(item.Result, &same); fmt.Sprint(same) != "map[a:map[c:[<é>]] b:1 sku:7]" {
 		t.Errorf("%s", item.Result)
+	}
+	if fmt.Sprint(item.InputSummary) != "map[sku:7]" {
+		t.Errorf("%q", item.InputSummary)
 	}
 }
 
