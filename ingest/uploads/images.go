@@ -2,6 +2,7 @@ package uploads
 
 import (
 	"context"
+	"errors"
 	"io"
 	"mime"
 	"path"
@@ -11,6 +12,7 @@ import (
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/uploads"
 	"github.com/millrace-io/millrace/internal/uploads/uploadsapi"
 )
 
@@ -49,6 +51,9 @@ func (h *Handler) registerImages(api endpoint.API) {
 
 func (h *Handler) image(ctx context.Context, in *GetUploadImageRequest) (*uploadImage, error) {
 	image, err := h.store.Image(ctx, uploadsapi.ViewerFrom(ctx), in.UUID(), in.RowNo, in.Key)
+	if errors.Is(err, uploads.ErrNotFound) {
+		err = endpoint.NotFound("rowNo", "must be that of a row with an image, of an upload of yours or of the link while it is PROCESSING")
+	}
 	if err != nil {
 		return nil, h.problem(err)
 	}

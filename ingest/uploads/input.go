@@ -3,7 +3,10 @@ package uploads
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
+	"github.com/millrace-io/millrace/internal/endpoint"
+	"github.com/millrace-io/millrace/internal/uploads"
 	"github.com/millrace-io/millrace/internal/uploads/uploadsapi"
 )
 
@@ -23,5 +26,8 @@ type UploadInput struct {
 
 func (h *Handler) input(ctx context.Context, in *GetUploadInputRequest) (UploadInput, error) {
 	row, err := h.store.Input(ctx, uploadsapi.ViewerFrom(ctx), in.UUID(), in.RowNo, in.Key)
+	if errors.Is(err, uploads.ErrNotFound) {
+		err = endpoint.NotFound("rowNo", "must be that of a row of an upload of yours, or of the link, while it is PROCESSING")
+	}
 	return UploadInput{in.JobID, in.RowNo, row}, err
 }

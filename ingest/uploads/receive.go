@@ -123,7 +123,7 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err != nil || kind != "multipart/form-data" || params["boundary"] == "" {
-		httpapi.WriteProblem(w, httpapi.UnsupportedType(r.Header.Get("Content-Type"), "multipart/form-data with a boundary"))
+		httpapi.WriteProblem(w, httpapi.UnsupportedType(r.Header.Get("Content-Type"), "multipart/form-data with a boundary, or application/json"))
 		return
 	}
 	in := &incoming{h: h, ctx: r.Context(), conn: http.NewResponseController(w), begun: time.Now()}

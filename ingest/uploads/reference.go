@@ -44,7 +44,7 @@ func referenceSchema(text func(string) *huma.Schema) *huma.Schema {
 // receiveReference makes an upload of a file that the body names.
 func (h *Handler) receiveReference(w http.ResponseWriter, r *http.Request) {
 	in := &incoming{h: h, ctx: r.Context(), conn: http.NewResponseController(w), begun: time.Now()}
-	in.form.processor = schema.Copy
+	in.form.what, in.form.processor = "the body", schema.Copy
 	in.form.set("hold", r.URL.Query().Get("hold"))
 	reference, err := in.form.members(r.Body)
 	if err == nil {
@@ -77,7 +77,8 @@ func (f *form) members(body io.Reader) (reference string, err error) {
 	}
 	var members map[string]json.RawMessage
 	if len(text) > maxField || json.Unmarshal(text, &members) != nil || members == nil {
-		return "", problem("body", "json", "must be a JSON object of at most 64 KiB")
+		f.wrong("body", "json", "must be a JSON object of at most 64 KiB")
+		return "", f.problem()
 	}
 	for name, value := range members {
 		switch name {
@@ -152,7 +153,9 @@ func (h *Handler) unreadable(err error) error {
 	var broken *references.Error
 	switch {
 	case errors.As(err, &broken):
-		return problem("reference", broken.Code, broken.Rule)
+		f := form{what: "the body"}
+		f.wrong("reference", broken.Code, broken.Rule)
+		return f.problem()
 	case errors.Is(err, references.ErrChanged):
 		rule := "must name a file that does not change while it is read: send the request again"
 		return httpapi.NewProblem(http.StatusConflict, "the file changed while it was read, and nothing of it is kept",

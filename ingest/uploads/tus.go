@@ -103,7 +103,7 @@ func (h *Handler) tusOperations(s *httpapi.Server, protocol *tus.UnroutedHandler
 			Parameters: []*huma.Param{
 				uploadsapi.PathParam(), version, header("Upload-Offset", "How much has come in, as HEAD says", true),
 			},
-			RequestBody: part(true), Responses: answers("204", "It is stored. Upload-Offset says how much there is", 404, 408, 409, 413),
+			RequestBody: part(true), Responses: answers("204", "It is stored. Upload-Offset says how much there is", 404, 408, 409, 413, 415),
 		}, protocol.PatchFile},
 		{huma.Operation{
 			OperationID: "tus-delete", Method: http.MethodDelete, Path: one, Summary: "Give a resumable upload up",

@@ -289,6 +289,7 @@ func TestTusAttacks(t *testing.T) {
 		{[]string{"Upload-Length", "9", "Upload-Metadata", metadata("format", "pdf")}, 400, "format", "format"},
 		{[]string{"Upload-Length", "9", "Upload-Metadata", metadata("encoding", "klingon")}, 400, "encoding", "encoding"},
 		{[]string{"Upload-Length", "9", "Upload-Metadata", metadata("processor", "crawl")}, 400, "processor", "processor"},
+		{[]string{"Upload-Length", "9", "Upload-Metadata", metadata("processor", "a\x00")}, 400, "processor", "processor"},
 		{[]string{"Upload-Length", "9", "Upload-Metadata", metadata("sha256", "abc")}, 400, "sha256", "sha256"},
 		{[]string{"Upload-Length", "9", "Upload-Metadata", "name %"}, 400, "name", "base64"},
 		{[]string{"Upload-Length", "9", "Upload-Metadata", metadata("name", strings.Repeat("x", 40_000))}, 400, "Upload-Metadata", "length"},
@@ -317,7 +318,7 @@ func TestTusAttacks(t *testing.T) {
 	if got := s.tus(http.MethodPatch, at, io.LimitReader(rand.NewChaCha8([32]byte{}), 999_999), "Upload-Offset", "0"); got.status != 413 {
 		t.Error("more bytes than the file has:", got)
 	}
-	if got := s.tus(http.MethodPatch, at, strings.NewReader("x"), "Upload-Offset", "0", "Content-Type", "text/csv"); got.status != 400 {
+	if got := s.tus(http.MethodPatch, at, strings.NewReader("x"), "Upload-Offset", "0", "Content-Type", "text/csv"); got.status != 415 {
 		t.Error(got)
 	}
 	for _, who := range []string{"ben", ""} {

@@ -67,7 +67,7 @@ var tusRules = map[string]httpapi.FieldError{
 // tusStatuses replace statuses of the library that are too general.
 var tusStatuses = map[string]int{
 	"ERR_NOT_IMPLEMENTED": http.StatusBadRequest, "ERR_READ_TIMEOUT": http.StatusRequestTimeout,
-	"ERR_CONNECTION_RESET": http.StatusBadRequest,
+	"ERR_CONNECTION_RESET": http.StatusBadRequest, "ERR_INVALID_CONTENT_TYPE": http.StatusUnsupportedMediaType,
 }
 
 // Write implements http.ResponseWriter.

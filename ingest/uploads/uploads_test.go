@@ -479,6 +479,8 @@ func TestFormRules(t *testing.T) {
 		{"", file, []string{"encoding", "klingon", "delimiter", "xx"}, 400, []string{"encoding:encoding", "delimiter:delimiter"}},
 		{"", file, []string{"mapping", "[1]"}, 400, []string{"mapping:mapping"}},
 		{"", file, []string{"name", "x\x00y"}, 400, []string{"name:name"}},
+		{"", file, []string{"processor", "x\x00y"}, 400, []string{"processor:processor"}},
+		{"", file, []string{"processor", "x\xffy"}, 400, []string{"processor:processor"}},
 		{"", file, []string{"format", "pdf"}, 400, []string{"format:format"}},
 		{"", file, []string{"name", "a", "name", "b"}, 400, []string{"name:twice"}},
 		{"?held=true", file, nil, 400, []string{"held:parameter_unknown"}},

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -145,8 +147,11 @@ func (s *Store) Complete(ctx context.Context, id uuid.UUID, r Received) error {
 
 // CheckProcessor returns ErrProcessor where no job may have a processor.
 func (s *Store) CheckProcessor(ctx context.Context, name string) error {
-	if name == uploads.Copy {
+	switch {
+	case name == uploads.Copy:
 		return nil
+	case !utf8.ValidString(name) || strings.ContainsRune(name, 0): // Postgres takes no such text
+		return ErrProcessor
 	}
 	var there bool
 	err := s.pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM millrace.stage WHERE name = $1 AND stage >= $2)", name,

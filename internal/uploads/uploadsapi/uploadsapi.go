@@ -57,7 +57,7 @@ func Known(err error) error {
 	case errors.Is(err, uploads.ErrNoExport):
 		return endpoint.NotFound("exportId", "must be that of an export of this upload that has not expired")
 	case errors.Is(err, uploads.ErrProcessor):
-		return httpapi.NewProblem(400, "the form breaks a rule", httpapi.FieldError{
+		return httpapi.NewProblem(400, "the processor breaks a rule", httpapi.FieldError{
 			Field: "processor", Code: "processor", Rule: ProcessorRule,
 		})
 	case errors.As(err, &state):

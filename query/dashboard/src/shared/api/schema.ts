@@ -5683,7 +5683,7 @@ export interface components {
             attempts: number;
             /** @example 0199f0a2-7c1e-7000-8000-000000000001-7 */
             id: string;
-            /** @description The columns that the mapping names for title, brand and sku, and else the first ones; each cut at 200 characters */
+            /** @description The columns that the mapping names for title, brand and sku, and else the first ones, or the members title, brand and sku of JSON lines; each cut at 200 characters */
             inputSummary: {
                 [key: string]: string;
             };
@@ -7141,7 +7141,7 @@ export interface components {
              * @example /api/v1/uploads/0199f0a2-7c1e-7000-8000-000000000001/images/7
              */
             image_link?: string;
-            /** @description The columns that the mapping names for title, brand and sku, and else the first ones; each cut at 200 characters */
+            /** @description The columns that the mapping names for title, brand and sku, and else the first ones, or the members title, brand and sku of JSON lines; each cut at 200 characters */
             inputSummary: {
                 [key: string]: string;
             };
