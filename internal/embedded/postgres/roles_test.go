@@ -135,18 +135,21 @@ func TestAnalystChangesItself(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	s = newServer(t, Config{Dir: dir})
-	stop = run(t, s)
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Stat(s.config.rolesFile()); err != nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("nobody notices it")
-		}
+	unnoticed := func() bool {
+		_, err := os.Stat(s.config.rolesFile())
+		return err == nil
 	}
-	if err := stop(); err != nil {
-		t.Fatal(err)
+	if unnoticed() { // by the first start, whose check may come after the change
+		s = newServer(t, Config{Dir: dir})
+		stop = run(t, s)
+		for deadline := time.Now().Add(time.Minute); unnoticed(); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("nobody notices it")
+			}
+		}
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	s = newServer(t, Config{Dir: dir})
 	defer run(t, s)()
