@@ -47,10 +47,15 @@ RACED     = grep -rlE --include='*.go' --exclude='*_test.go' --exclude-dir=node_
 # and writes down which they were: one that passes then is to be looked at, and stops nobody.
 # A data race is not run again. Of tests in Node and in the browser, all are run again.
 JOBS   := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+#
+# SHORT leaves out the tests that take longest, so that make test ends within 20 minutes on two
+# processors; make test-all runs them, too.
 RERUN  ?=
+SHORT  ?= -short
+export SHORT
 GOTEST  = go tool gotestsum --format=pkgname --format-hide-empty-pkg --hide-summary=skipped $(if $(RERUN), \
 	--rerun-fails=1 --rerun-fails-max-failures=6 --rerun-fails-abort-on-data-race --rerun-fails-report=$(RERUN)-$@) \
-	--packages="$(1)" -- -count=1 -vet=off -timeout=30m -ldflags='-s -w' $(2)
+	--packages="$(1)" -- $(SHORT) -count=1 -vet=off -timeout=30m -ldflags='-s -w' $(2)
 NPMTEST = npm test$(if $(RERUN), || { echo '$@: some failed and all were run once more' >> $(RERUN)-$@; npm test; })
 GORACE  = $(if $(RACE),CGO_ENABLED=1) $(call GOTEST,$(1),-p=$(JOBS) -timeout=15m $(RACE))
 
@@ -77,7 +82,7 @@ engines: build ## Install the embedded engines into a cache folder
 	$(BIN) engines
 
 .PHONY: test
-test: page ## Run all tests: Go, the page, a Node client, a browser
+test: page ## Run the tests, but for the longest: Go, the page, a Node client, a browser
 	@$(MAKE) --no-print-directory --jobs $(SYNC) engines $(addsuffix /node_modules/.package-lock.json,query/dashboard test/node test/browser)
 	@$(MAKE) --no-print-directory test-raced
 	@$(MAKE) --no-print-directory test-unraced
@@ -86,7 +91,12 @@ test: page ## Run all tests: Go, the page, a Node client, a browser
 	@$(MAKE) --no-print-directory --jobs $(SYNC) test-programs test-page test-node
 	@$(MAKE) --no-print-directory test-browser
 
+.PHONY: test-all
+test-all: ## Run all tests (test leaves out those that take longest)
+	@$(MAKE) --no-print-directory test SHORT=
+
 .PHONY: race
+race: SHORT =
 race: ## Run the tests of all packages with the race detector
 	@test -n '$(RACE)' || { echo 'the race detector needs gcc or clang' >&2; exit 1; }
 	$(call GORACE,$$($(PACKAGES)))

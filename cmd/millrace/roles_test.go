@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/natstest"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -34,6 +35,7 @@ func TestBadURLIsNotQuoted(t *testing.T) {
 // TestVanishedServer: a server that has gone without closing its connections,
 // as when its machine loses power, is left for another one.
 func TestVanishedServer(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	left := make(chan struct{})
 	server := natstest.Start(t, stream.Config{})

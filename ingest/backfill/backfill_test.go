@@ -23,6 +23,7 @@ import (
 	"github.com/millrace-io/millrace/ingest/history/historytest"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/natstest"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -225,6 +226,7 @@ func TestBackfill(t *testing.T) {
 
 // TestKilled holds invariant 1.
 func TestKilled(t *testing.T) {
+	slowtest.Mark(t)
 	w := newWorld(t)
 	historytest.Fill(t, w.pool, longAgo, 50, 7000, 2000)
 	for kills := 0; ; kills++ {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/objects"
 	"github.com/millrace-io/millrace/internal/s3test"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/schemas/stream"
 
 	schema "github.com/millrace-io/millrace/schemas/batches"
@@ -114,6 +115,7 @@ func TestNotificationModes(t *testing.T) {
 // TestS3Notifications: a real server of S3 says what was stored, over NATS, and each object is
 // read once, with the metadata that it was stored with.
 func TestS3Notifications(t *testing.T) {
+	slowtest.Mark(t)
 	r := newRoom(t)
 	endpoint := s3test.Start(t, "--event-nats-url", r.nats.URL(), "--event-nats-topic", stream.BatchNotified)
 	var err error

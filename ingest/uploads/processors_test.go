@@ -26,6 +26,7 @@ import (
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
 	"github.com/millrace-io/millrace/internal/uploads"
 	"github.com/millrace-io/millrace/internal/userqueue"
@@ -248,6 +249,7 @@ var plans = []plan{
 // while jobs are paused, resumed and cancelled and the process that feeds is killed. Each row gets the one final status
 // that its plan has, and counters are those of rows at every look (1, 2, 6).
 func TestProcessors(t *testing.T) {
+	slowtest.Mark(t)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	s := openShop(t, auth.Config{})

@@ -28,6 +28,7 @@ import (
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/handout"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/internal/uploads"
 	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/internal/webhook"
@@ -222,6 +223,7 @@ func finalOf(p plan) schema.Status {
 // processes that send are killed. Each row gets the one final status that its plan has, each request is signed, and
 // counters are those of rows at every look (6, and 1 of package webhook).
 func TestWebhook(t *testing.T) {
+	slowtest.Mark(t)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	s := openHooked(t, auth.Config{})

@@ -16,6 +16,7 @@ import (
 	"github.com/millrace-io/millrace/internal/backup"
 	"github.com/millrace-io/millrace/internal/backup/set"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -77,6 +78,7 @@ func empty(t *testing.T) backup.Installation {
 // TestRestoreAgain: a restore that ended at any file is begun again by the next one, on the same servers. Until one has
 // ended, nothing works there: no stream is made, and no backup is taken.
 func TestRestoreAgain(t *testing.T) {
+	slowtest.Mark(t)
 	ctx := t.Context()
 	place := &breaks{set.Folder(filepath.Join(t.TempDir(), "set")), -1}
 	m, err := backup.Save(ctx, installation(t), place, "test", nil)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/backup"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
+	"github.com/millrace-io/millrace/internal/slowtest"
 )
 
 // slow takes longer for one write than the server waits for an acknowledgement.
@@ -30,6 +31,7 @@ func (s *slow) Write(p []byte) (int, error) {
 
 // TestSlowTarget: a place that takes long for a part of a stream, as S3 does, gets all of the stream.
 func TestSlowTarget(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	ctx := t.Context()
 	here := embeddedtest.Connect(t, embeddedtest.NATS(t))

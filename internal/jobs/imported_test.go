@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/millrace-io/millrace/internal/schedule"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/schemas/job"
 	"github.com/millrace-io/millrace/schemas/source"
 )
@@ -60,6 +61,7 @@ func (s *site) noHerd(what string, of []uuid.UUID) {
 // TestImportedDay: sources that are imported together are not due together, neither at first nor
 // later, when all of them change, or are disabled and enabled again.
 func TestImportedDay(t *testing.T) {
+	slowtest.Mark(t)
 	s := newSite(t)
 	const sources, changed, batch = 10_000, 2000, 500
 	ids := make([]uuid.UUID, sources)

@@ -31,9 +31,6 @@ var decodedTimes = map[string]string{
 // can be parsed and not be encoded, and breaks whatever answer holds it. Neither does a
 // document or a request hold a time.Time, which encoding/json and huma parse.
 func TestTimes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it type-checks all packages")
-	}
 	c := timeChecker{t: t, decoders: map[string]bool{}, seen: map[token.Position]bool{}}
 	for _, p := range typed(t) {
 		if at := local(p.PkgPath); !within(at, "./test", "./schemas/instant") {

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/schemas/batches"
 )
 
@@ -190,6 +191,7 @@ func TestReclassify(t *testing.T) {
 
 // TestInterrupted: what is changed in some places alone is found and completed (invariant 2).
 func TestInterrupted(t *testing.T) {
+	slowtest.Mark(t)
 	s := install(t)
 	for n := range 5 {
 		s.batch(fmt.Sprintf("p%d-brand-0", n), "", "TIMEOUT", "network")

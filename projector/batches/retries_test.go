@@ -18,6 +18,7 @@ import (
 	"github.com/millrace-io/millrace/internal/parts"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/recrawl"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -389,6 +390,7 @@ func (r *retries) same(what, sql string, want map[place]string) {
 // delete queues, cancel items and retry errors, processes end at any moment, and the stream
 // has outcomes twice. Each batch counts what its items are, and each outcome is stored once.
 func TestRetries(t *testing.T) {
+	slowtest.Mark(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r, h := newRetries(t, seed), newHistory(seed)

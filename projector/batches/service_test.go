@@ -27,6 +27,7 @@ import (
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/natstest"
 	"github.com/millrace-io/millrace/internal/parts"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/schemas/stream"
 
 	schema "github.com/millrace-io/millrace/schemas/batches"
@@ -356,6 +357,7 @@ func (s *site) settled() {
 // Postgres refuses after ClickHouse has taken. At every look the numbers add up, and all
 // outcomes of a batch are there that has a row.
 func TestHistories(t *testing.T) {
+	slowtest.Mark(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	s, h := newSite(t), newHistory(seed)

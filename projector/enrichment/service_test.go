@@ -21,6 +21,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/natstest"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/schemas/checkpoint"
 	"github.com/millrace-io/millrace/schemas/stream"
 
@@ -228,6 +229,7 @@ func TestAgain(t *testing.T) {
 // TestAway: while nobody answers everything waits, the circuit breaker opens, and outcomes come
 // as before; what waited is analysed when somebody answers (invariants 1 and 5).
 func TestAway(t *testing.T) {
+	slowtest.Mark(t)
 	s := newSite(t)
 	s.store(4)
 	service, _ := s.run(Config{Analyse: true, Timeout: time.Second})
@@ -252,6 +254,7 @@ func TestAway(t *testing.T) {
 // TestWrong: an item that an analyser answers wrongly, or not at all, is stored with that error,
 // and the others are analysed (invariant 5).
 func TestWrong(t *testing.T) {
+	slowtest.Mark(t)
 	for name, answer := range map[string]func(schema.AnalyserRequest) any{
 		"nothing":       func(schema.AnalyserRequest) any { return nil },
 		"another count": func(schema.AnalyserRequest) any { return schema.AnalyserReply{Analyser: "test/1"} },
@@ -289,6 +292,7 @@ func TestWrong(t *testing.T) {
 // TestResume ends the service again and again while it works: nothing is left out, and nothing is
 // there twice (invariants 2 and 3).
 func TestResume(t *testing.T) {
+	slowtest.Mark(t)
 	s := newSite(t)
 	const batches, size = 30, 20
 	var asked atomic.Int64
@@ -364,6 +368,7 @@ func (f *failing) PrepareBatch(ctx context.Context, query string, opts ...driver
 
 // TestSilence: an item is not to blame while nobody answers at all, however often that is (invariant 5).
 func TestSilence(t *testing.T) {
+	slowtest.Mark(t)
 	s := newSite(t)
 	s.store(2)  // of which one is enriched
 	silent := 0 // requests with the item

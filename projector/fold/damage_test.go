@@ -5,12 +5,14 @@ import (
 	"testing"
 
 	"github.com/millrace-io/millrace/internal/natstest"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // TestDamagedBucket: revisions of which the server skips the last one in silence are an
 // error that says so, and nobody waits for them for ever.
 func TestDamagedBucket(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	srv := natstest.Start(t, stream.Config{})
 	kv, err := srv.JetStream().KeyValue(t.Context(), stream.Checkpoints)

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/natstest"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -259,6 +260,7 @@ func TestParseMetadata(t *testing.T) {
 // TestSkips: a record that the server cannot read is passed over in silence. The
 // reader tells that a pending message does not come, also when it is the first.
 func TestSkips(t *testing.T) {
+	slowtest.Mark(t)
 	for _, damaged := range []int{1, 20, 60} {
 		t.Run(fmt.Sprint("message ", damaged), func(t *testing.T) {
 			srv := natstest.Start(t, stream.Config{})

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/natstest"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -421,6 +422,7 @@ func (s *site) decide(from, to uint64) {
 // TestRecovery takes every transition of the table, and holds that each path
 // leads to the effects that it has to have.
 func TestRecovery(t *testing.T) {
+	slowtest.Mark(t)
 	taken := map[State]map[Event]bool{}
 	for _, p := range paths {
 		t.Run(p.name, func(t *testing.T) {

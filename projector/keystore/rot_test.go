@@ -16,6 +16,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/schemas/checkpoint"
 )
 
@@ -177,6 +178,7 @@ func thorough() bool { return os.Getenv("MILLRACE_KEYS_FULL") != "" }
 // whole folder is an older one. A part of all this is tried, drawn by
 // MILLRACE_KEYS_SEED or the time; MILLRACE_KEYS_FULL has all tried.
 func TestRot(t *testing.T) {
+	slowtest.Mark(t)
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("MILLRACE_KEYS_SEED"); text != "" {
 		var err error

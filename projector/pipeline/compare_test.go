@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/projector/pipeline"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -20,6 +21,7 @@ import (
 // those sequences, and whatever the bucket has lost. Moved on as docs/recovery.md says,
 // nothing of what is on the stream is left out or counted twice.
 func TestShorterNATS(t *testing.T) {
+	slowtest.Mark(t)
 	pipeline.LeaderLag(t, time.Nanosecond)
 	const folded, left = 100, 60
 	for name, c := range map[string]struct {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/projector/pipeline"
 )
 
@@ -16,6 +17,7 @@ import (
 // is found when the store is opened or only when it is read, the store goes to
 // quarantine and is filled again, and no repeat counts.
 func TestDamagedKeys(t *testing.T) {
+	slowtest.Mark(t)
 	for pattern, where := range map[string]string{
 		"*.sst":      "found when it is read",
 		"MANIFEST-*": "found when it is opened",

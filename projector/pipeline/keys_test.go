@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/projector/pipeline"
 	"github.com/millrace-io/millrace/projector/pipeline/assignment"
@@ -126,6 +127,7 @@ func TestKnown(t *testing.T) {
 // TestKnownRegrouped: what the groups know together is what was counted, before
 // and after their number is changed.
 func TestKnownRegrouped(t *testing.T) {
+	slowtest.Mark(t)
 	b := newBench(t)
 	rng := rand.New(rand.NewPCG(17, 1))
 	var sent [][2]string
@@ -172,6 +174,7 @@ func (b *bench) counted() (all checkpoint.Sum) {
 // key store is to be filled from there: the group stops folding and says what is
 // missing, until it is there again or an operator accepts that.
 func TestMissingIdentities(t *testing.T) {
+	slowtest.Mark(t)
 	for name, restored := range map[string]bool{"restored": true, "accepted": false} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -220,6 +223,7 @@ func (b *bench) accept() {
 // key store, are gone from the stream before they were counted. Published again
 // they count: the store that knows them goes to quarantine.
 func TestDroppedBatch(t *testing.T) {
+	slowtest.Mark(t)
 	b := newBench(t)
 	rng := rand.New(rand.NewPCG(15, 1))
 	var sent, dropped [][2]string

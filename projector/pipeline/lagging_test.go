@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/projector/pipeline"
 )
 
@@ -47,6 +48,7 @@ func (b laggingBucket) Get(ctx context.Context, key string) (jetstream.KeyValueE
 // yet, count each event once all the same (invariant 3), while the number of
 // slot groups changes.
 func TestLaggingReplicas(t *testing.T) {
+	slowtest.Mark(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -12,6 +13,7 @@ import (
 // the position, while a projector folds and while none does: it goes on from the
 // position before, and counts each event once.
 func TestOverwrittenPosition(t *testing.T) {
+	slowtest.Mark(t)
 	b := newBench(t)
 	rng, sent := rand.New(rand.NewPCG(6, 1)), [][2]string{}
 	kv, err := b.js.KeyValue(t.Context(), stream.Checkpoints)

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/projector/pipeline"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/funnel"
@@ -292,6 +293,7 @@ func (b *bench) checkFunnel() {
 // TestHistory folds a random history with repeats far outside the broker's
 // window, with restarts, and with batches cut at random (invariants 1 to 8).
 func TestHistory(t *testing.T) {
+	slowtest.Mark(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -318,6 +320,7 @@ func TestHistory(t *testing.T) {
 // decided, and of which some effects are there already, is completed and not
 // applied again, whatever size batches would have now.
 func TestDecidedBatchIsCompleted(t *testing.T) {
+	slowtest.Mark(t)
 	// tokens, as a loss of power does
 	forget := "ALTER TABLE " + engine.Rows("events") + " MODIFY SETTING non_replicated_deduplication_window = 0"
 	for name, damage := range map[string][]string{
@@ -423,6 +426,7 @@ func TestRebalance(t *testing.T) {
 // TestUnfit: what a projector can't fold, because ClickHouse can't be reached
 // from where it runs, is folded by another one, who holds its own share already.
 func TestUnfit(t *testing.T) {
+	slowtest.Mark(t)
 	b := newBench(t)
 	b.groups = 4
 	reachable := b.ch
@@ -481,6 +485,7 @@ func TestDeadLetterSaysWhy(t *testing.T) {
 // TestUnansweredLetter holds invariant 8 when a letter is not acknowledged,
 // which is what a broker without room on its disk does: it is sent again.
 func TestUnansweredLetter(t *testing.T) {
+	slowtest.Mark(t)
 	b := newBench(t)
 	must(t, b.js.DeleteStream(t.Context(), stream.DLQ))
 	sent, err := b.nc.SubscribeSync(stream.DLQSubjects) // takes letters, and says nothing

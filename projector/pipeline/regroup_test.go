@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/projector/pipeline"
 	"github.com/millrace-io/millrace/projector/pipeline/assignment"
@@ -71,6 +72,7 @@ func (b *bench) grouped(groups int, seq uint64) {
 // earlier groups have counted, events under way, some that no slot is for, and
 // projectors that come, go, and begin with empty key stores.
 func TestRegroup(t *testing.T) {
+	slowtest.Mark(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -115,6 +117,7 @@ func TestRegroup(t *testing.T) {
 // group is closed over the head of an owner that does not know of changes and goes
 // on, with a batch decided that it never completes.
 func TestRegroupTakenOver(t *testing.T) {
+	slowtest.Mark(t)
 	b := newBench(t)
 	rng := rand.New(rand.NewPCG(5, 1))
 	var sent [][2]string

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/projector/pipeline/retention"
 )
 
@@ -15,6 +16,7 @@ import (
 // a key store that is filled after they have been retired and removed knows
 // them, also that of another number of slot groups.
 func TestRetiredRepeats(t *testing.T) {
+	slowtest.Mark(t)
 	b := newBench(t)
 	rng := rand.New(rand.NewPCG(8, 1))
 	var sent [][2]string

@@ -10,6 +10,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/projector/pipeline"
 	"github.com/millrace-io/millrace/schemas/funnel"
 )
@@ -17,6 +18,7 @@ import (
 // TestShards folds a random history over a ClickHouse cluster. One shard is killed in the middle: nothing is
 // confirmed that it does not have, and with it back everything counts once. Then the slot groups change.
 func TestShards(t *testing.T) {
+	slowtest.Mark(t)
 	for _, n := range []int{2, 4} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) { testShards(t, n) })
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/client"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/schemas/shard"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -157,6 +158,7 @@ func TestClientStops(t *testing.T) {
 // TestClientDies: items of a client that is heard of no more go to another,
 // and it can't end them any more (invariants 4 and 5).
 func TestClientDies(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	h := newHouse(t, time.Minute)
 	h.file("a", 5)
@@ -195,6 +197,7 @@ func TestClientDies(t *testing.T) {
 // TestLeaseIsKept: an item whose handler takes longer than the lease stays with
 // its worker.
 func TestLeaseIsKept(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	h := newHouse(t, time.Minute)
 	h.file("a", 1)

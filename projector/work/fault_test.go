@@ -12,6 +12,7 @@ import (
 	"github.com/millrace-io/millrace/client"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/handout"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/projector/work"
 	"github.com/millrace-io/millrace/schemas/shard"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -78,6 +79,7 @@ func TestLost(t *testing.T) {
 // TestLostAtWork: an item whose message is gone stays with a daemon that says
 // that it is at work, however long (invariant 7).
 func TestLostAtWork(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	h := newHouse(t, quick)
 	h.file("a", 1)
@@ -119,6 +121,7 @@ func TestLostAtWork(t *testing.T) {
 // before Postgres had the answer to it keeps nobody from applying it, nor what
 // comes after (invariant 6).
 func TestRemovedBefore(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	h := newHouse(t, time.Minute)
 	h.file("a", 2)
@@ -214,6 +217,7 @@ func TestStreamMadeAnew(t *testing.T) {
 // TestRestarts: clients work through while the service and NATS stop and start
 // at any moment; each item is done once (invariants 1, 2 and 4).
 func TestRestarts(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	h := newHouse(t, quick)
 	const items = 500

@@ -14,6 +14,7 @@ import (
 
 	"github.com/millrace-io/millrace/client"
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/schemas/shard"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -90,6 +91,7 @@ func TestLateAck(t *testing.T) {
 // silent, and is done when the daemon acknowledges it before somebody else has begun it;
 // after that the acknowledgement changes nothing (invariant 9).
 func TestLateAckOfLost(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	h := newHouse(t, quick)
 	s := h.own("mail")

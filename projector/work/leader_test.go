@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/projector/work"
 	"github.com/millrace-io/millrace/schemas/shard"
@@ -39,6 +40,7 @@ func (h *house) networked() (*tracking.Store, *embeddedtest.Network) {
 // TestStalledLeader: a stalled leader whose connection stays as it is loses the lead, and does
 // no harm when it goes on (invariant 2).
 func TestStalledLeader(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	h := newHouse(t, quick)
 	store, network := h.networked()

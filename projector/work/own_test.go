@@ -16,6 +16,7 @@ import (
 
 	"github.com/millrace-io/millrace/client"
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -57,6 +58,7 @@ func (h *house) awaitOwn(s *userqueue.Store, name, state string, n int) {
 // TestOwnQueueClient: clients work every item of a user-defined queue once,
 // with its payload, while services are killed (invariants 1 to 5).
 func TestOwnQueueClient(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	h := newHouse(t, time.Minute)
 	s := h.own("mail")

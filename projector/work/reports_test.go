@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/schemas/shard"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -50,6 +51,7 @@ func TestReports(t *testing.T) {
 // TestReportsOfAStreamMadeAnew: a stream of reports that was made anew, and ends
 // before the position, is read from its start.
 func TestReportsOfAStreamMadeAnew(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	h := newHouse(t, time.Minute)
 	h.report("", "register", `{"filename":"a","shards":[0,1]}`)

@@ -16,6 +16,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/query/live"
 	"github.com/millrace-io/millrace/query/pipeline/internal/viewtest"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -96,6 +97,7 @@ func TestLive(t *testing.T) {
 // TestLiveGetsOld: readers are told when what they see lacks messages that have
 // waited for seconds, though no number changes.
 func TestLiveGetsOld(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	r := newRig(t, options{})
 	ws, _, err := r.dial("", nil)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/query/pipeline/internal/viewtest"
 )
 
@@ -93,6 +94,7 @@ func sameSources(t *testing.T, r *rig, from, to time.Time) {
 // TestFunnelOfRetiredEvents holds that windows whose single events are gone
 // are answered from the rows of the funnel, and say for what span.
 func TestFunnelOfRetiredEvents(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	july := time.Date(2025, 7, 31, 23, 50, 0, 0, time.UTC)
 	r := newRig(t, options{before: func(r *rig) {

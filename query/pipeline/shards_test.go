@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/query/pipeline/internal/viewtest"
 	"github.com/millrace-io/millrace/schemas/event"
 )
@@ -16,6 +17,7 @@ import (
 // TestShardAway: with a shard away, an answer that needs it is refused as one for which the database is away, and no
 // smaller number is given. Counts that are held in memory are served.
 func TestShardAway(t *testing.T) {
+	slowtest.Mark(t)
 	shards := embeddedtest.StartShards(t, 2)
 	r := newRig(t, options{engine: shards.ClickHouse()})
 	var all []event.Event

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/query/pipeline/internal/viewtest"
 	"github.com/millrace-io/millrace/query/pipeline/store"
 	"github.com/millrace-io/millrace/query/reads"
@@ -199,6 +200,7 @@ func sameStats(t testing.TB, r *rig, query url.Values) Stats {
 
 // TestStats compares statistics with a recount, for windows of every kind.
 func TestStats(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	r := newRig(t, options{})
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -243,6 +245,7 @@ func sameCounts(a, b Stats) bool {
 // TestStatsFollowTheFunnel: while events come in, statistics and a funnel of
 // one sequence have the same numbers, even where the tables are ahead.
 func TestStatsFollowTheFunnel(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	for name, cfg := range map[string]Config{"exact": {}, "sketch": {ExactEvents: 50}} {
 		t.Run(name, func(t *testing.T) {

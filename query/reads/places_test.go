@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/slowtest"
 )
 
 // callerOf is a context of a caller's request.
@@ -90,6 +91,7 @@ func TestPlacesShares(t *testing.T) {
 // TestPlacesSlowReader: while somebody waits, a reader that takes little is cut off, and one
 // that takes enough is not.
 func TestPlacesSlowReader(t *testing.T) {
+	slowtest.Mark(t)
 	synctest.Test(t, func(t *testing.T) {
 		p := NewPlaces("exports", 2, 0)
 		var readers sync.WaitGroup

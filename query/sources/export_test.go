@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/internal/sources"
 	"github.com/millrace-io/millrace/schemas/job"
 	"github.com/millrace-io/millrace/schemas/source"
@@ -15,6 +16,7 @@ import (
 
 // TestExport: an export has each source that its filters select, once.
 func TestExport(t *testing.T) {
+	slowtest.Mark(t)
 	s := serve(t, auth.New(auth.Config{}))
 	var all, low []string
 	for i := range exportPage + 5 {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/schemas/event"
 )
 
@@ -27,6 +28,7 @@ func TestMain(m *testing.M) {
 // TestEverySection runs the whole program on a small backlog, so that it does
 // not rot. What it measures is of no account.
 func TestEverySection(t *testing.T) {
+	slowtest.Mark(t)
 	bin := os.Getenv("MILLRACE_BIN")
 	if bin == "" {
 		bin = filepath.Join(t.TempDir(), "millrace")

@@ -13,6 +13,11 @@ const missing = 'Chromium is not installed: install it, or set CHROMIUM to its p
 // Nothing may pass in continuous integration by not being run.
 export const skip = executablePath || process.env.CI ? false : missing;
 
+/** In a short run, why a test that takes long is left out. */
+export const long = process.env.SHORT ? 'takes long: make test-all runs it' : false;
+/** The colour schemes that pages are looked at in, and whether by their colours alone: in a short run light. */
+export const schemes = [['light', false], ['dark', true]].slice(0, long ? 1 : 2);
+
 const args = [
   '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
   '--disable-component-update', '--disable-sync',

@@ -1,14 +1,14 @@
-// Every page on a phone, a small screen and a large one: nothing lies over
+// Every page on a phone, a small screen (not in a short run) and a large one: nothing lies over
 // something else or is cut off, and no page scrolls sideways. With SHOTS=folder
 // each is saved as a picture.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import { Millrace } from '../node/millrace.mjs';
-import { Browser, skip } from './browser.mjs';
+import { Browser, long, skip } from './browser.mjs';
 import { act, batches, events, files, letters, queues, sources, uploads } from './world.mjs';
 
-const widths = [360, 1280, 1440];
+const widths = long ? [360, 1440] : [360, 1280, 1440];
 /** From here on tables have room for all of their columns. */
 const roomy = 1280;
 

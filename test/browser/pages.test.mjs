@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import { stable } from '../../query/dashboard/build/api.mjs';
 import { Millrace, poll } from '../node/millrace.mjs';
-import { Browser, skip } from './browser.mjs';
+import { Browser, schemes, skip } from './browser.mjs';
 import { events, files, letters, long, queues, url } from './world.mjs';
 
 describe('the pages', { skip }, () => {
@@ -362,7 +362,7 @@ describe('the pages', { skip }, () => {
 
   const paths = ['/?period=24h&compare=before', '/articles?stage=indexed', '/events', '/sources', '/drift', '/queues', '/queues/mail?state=new', '/files', '/files/20250101000000', '/acts', '/acts/1', '/letters', '/system'];
   // Schemes differ in their colours alone.
-  for (const [scheme, colours] of [['light', false], ['dark', true]]) {
+  for (const [scheme, colours] of schemes) {
     test(`no page breaks a rule of accessibility or scrolls sideways, ${scheme}`, async () => {
       await page.evaluate((value) => localStorage.setItem('millrace.theme', value), scheme);
       const broken = [];

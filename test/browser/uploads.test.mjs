@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { Millrace, poll } from '../node/millrace.mjs';
-import { Browser, skip } from './browser.mjs';
+import { Browser, schemes, skip } from './browser.mjs';
 
 /** As many that the grid is higher than what browsers draw. */
 const many = 300_000;
@@ -390,7 +390,7 @@ describe('Uploads', { skip }, () => {
   });
 
   // Schemes differ in their colours alone.
-  for (const [scheme, colours] of [['light', false], ['dark', true]]) {
+  for (const [scheme, colours] of schemes) {
     test(`no page breaks a rule of accessibility, ${scheme}`, async () => {
       await page.evaluate((value) => localStorage.setItem('millrace.theme', value), scheme);
       const held = await send(`held-${scheme}.csv`, 'a,b\n1,2\n3\n', '?hold=true');

@@ -20,6 +20,8 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/gorilla/websocket"
+
+	"github.com/millrace-io/millrace/internal/slowtest"
 )
 
 const attackSecret = "0123456789abcdef0123456789abcdef"
@@ -76,6 +78,7 @@ func TestAttacks(t *testing.T) {
 // TestAttacksWithoutLogins has strangers attack an installation as "millrace up" makes it,
 // which asks nobody for a token.
 func TestAttacksWithoutLogins(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	s := up(t)
 	stop := s.regular()

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/millrace-io/millrace/internal/slowtest"
 )
 
 // signalClickHouse sends a signal to the server's ClickHouse.
@@ -53,6 +55,7 @@ func (s *server) ready() (status int, r readiness) {
 // afterwards; and that a ClickHouse that is killed comes back by itself. The
 // projector's own tests hold that its memory is bounded meanwhile.
 func TestClickHouseAway(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	s := up(t)
 	c := recent(seed(t), 5000)
@@ -117,6 +120,7 @@ func TestHurried(t *testing.T) {
 // ClickHouse hangs, also for windows that nobody has asked for, that /metrics is answered,
 // and that the server ends by the first SIGTERM.
 func TestClickHouseHangs(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	s := up(t)
 	c := recent(seed(t), 500)

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/millrace-io/millrace/ingest/history/historytest"
+	"github.com/millrace-io/millrace/internal/slowtest"
 )
 
 // rowsOf is how many rows TestBackfillKilled works on: MILLRACE_TEST_ROWS, or
@@ -83,6 +84,7 @@ func newPast(t *testing.T, rows int) *past {
 // TestBackfillKilled holds the promise that a backfill that is killed again and
 // again ends with every row counted once, and that another changes nothing.
 func TestBackfillKilled(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	rows, n := rowsOf(t), seed(t)
 	random := rand.New(rand.NewPCG(n, 5))

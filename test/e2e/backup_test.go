@@ -20,6 +20,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/millrace-io/millrace/internal/slowtest"
 )
 
 // backedUpArticles is how many articles TestBackup publishes, of about five events each; MILLRACE_BACKUP_ARTICLES
@@ -87,6 +89,7 @@ func TestBackup(t *testing.T) {
 // TestRefold: where ClickHouse is lost and the backup is older than the stream, what has come since is folded again:
 // nothing is missing, and nothing counts twice.
 func TestRefold(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	s := up(t)
 	c := recent(seed(t), 2000)

@@ -14,6 +14,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"github.com/millrace-io/millrace/internal/s3test"
+	"github.com/millrace-io/millrace/internal/slowtest"
 )
 
 // backups is a bucket of S3 for sets.
@@ -54,6 +55,7 @@ func (b *backups) place(name string) string { return "s3://" + backupBucket + "/
 // that is killed is begun again; until it has ended, no process starts. Servers that have something are refused by the
 // name of what they have, and so is a set that is cut anywhere.
 func TestBackupOfServers(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	store := newBackups(t)
 	n := seed(t)

@@ -14,11 +14,14 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/millrace-io/millrace/internal/slowtest"
 )
 
 // TestConfinement: no judge stands before the login default, and yet what it
 // asks for reaches nothing but the engine's own files.
 func TestConfinement(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	const secret = "a-secret-of-at-least-thirty-two-bytes"
 	s := up(t, "AUTH_JWT_SECRET="+secret)

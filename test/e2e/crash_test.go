@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/millrace-io/millrace/internal/slowtest"
 )
 
 // crashes is how often TestKilled kills the server.
@@ -113,6 +115,7 @@ func TestTerminated(t *testing.T) {
 
 // TestStoppedWhileStarting holds the promise that SIGTERM is obeyed at any time.
 func TestStoppedWhileStarting(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	s := prepare(t)
 	s.begin()

@@ -8,11 +8,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/millrace-io/millrace/internal/slowtest"
 )
 
 // TestEnginesHang: embedded engines that are stopped are named by /ready, /health and the log, with their process, also
 // one whose connections go on and that takes no new ones. They are not restarted, and go on when they may.
 func TestEnginesHang(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	s := up(t)
 	text, err := os.ReadFile(filepath.Join(s.data, "postgres", "data", "postmaster.pid"))

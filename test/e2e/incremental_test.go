@@ -6,11 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/millrace-io/millrace/internal/slowtest"
 )
 
 // TestIncrementalBackup holds that an installation is restored from a backup that has only what its base lacks, and that
 // it is refused without the base. It prints what the backups take.
 func TestIncrementalBackup(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	s := up(t)
 	c := recent(seed(t), backedUpArticles(t))

@@ -6,12 +6,15 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/millrace-io/millrace/internal/slowtest"
 )
 
 // TestOlderTables: when the tables in ClickHouse are put back from an older copy while all else
 // goes on, all query services come to show what ClickHouse has, and say that rows are missing
 // until that is accepted.
 func TestOlderTables(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	s := up(t)
 	other := (&proxy{t: t, s: s}).launch("--role=query")

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/gorilla/websocket"
+
+	"github.com/millrace-io/millrace/internal/slowtest"
 )
 
 const prefix = "/api/pipeline/"
@@ -44,6 +46,7 @@ var links = regexp.MustCompile(`(?:src|href)="([^"]+)"`)
 // does not know: the page with all it loads, the API and its description, and
 // the WebSocket of a page from there.
 func TestBehindPrefix(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	s := up(t)
 	base := behind(t, s)

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/millrace-io/millrace/internal/slowtest"
 )
 
 // mustFail runs the program, which has to exit with status 1 and one line that
@@ -37,6 +39,7 @@ func mustFail(t testing.TB, env []string, args []string, words ...string) {
 // TestTakenPort holds the promise that a taken port is told with the setting
 // that chooses another.
 func TestTakenPort(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	ln, err := net.Listen("tcp", freePort(t))
 	if err != nil {
@@ -58,6 +61,7 @@ func TestTakenPort(t *testing.T) {
 // TestOtherServersPort holds the promise that a start beside another server
 // that uses the same ports ends before it touches that server.
 func TestOtherServersPort(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	s := up(t)
 	own := freePorts(t)

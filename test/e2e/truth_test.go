@@ -3,6 +3,8 @@ package e2e
 import (
 	"testing"
 	"time"
+
+	"github.com/millrace-io/millrace/internal/slowtest"
 )
 
 // TestTruth holds the promise that every stage's numbers equal a plain recount,
@@ -43,6 +45,7 @@ func TestBackfill(t *testing.T) {
 // TestSentAgain holds the promise that sending everything again changes nothing,
 // and that who sends it is told so.
 func TestSentAgain(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	s := up(t)
 	c := recent(3, 800)
@@ -64,6 +67,7 @@ func TestSentAgain(t *testing.T) {
 // TestOtherPipeline holds the promise that another pipeline is another list of
 // stages and no code.
 func TestOtherPipeline(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	s := up(t, "MILLRACE_STAGES=submitted,checked,approved,requested,paid")
 	c := newCorpus(4, 300, []string{"submitted", "checked", "approved", "requested", "paid"},

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/schemas/event"
 )
 
@@ -37,19 +38,19 @@ var regressions = []string{
 	"-seed 2 -for 14s -rate 200 -groups 4 -nodes 3 -faults kill-node,partition-node",
 }
 
-// TestFaults breaks an installation as runs did that once failed. With MILLRACE_FAULTS_SEED all have that
+// TestFaults breaks an installation as runs did that once failed; a short run, as the first of them did. With MILLRACE_FAULTS_SEED all have that
 // seed; 0 stands for a random one. What fails is tried again by the command that
 // is printed.
 func TestFaults(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some minutes")
-	}
 	seed := os.Getenv("MILLRACE_FAULTS_SEED")
-	for _, flags := range regressions {
+	for i, flags := range regressions {
 		if seed != "" {
 			flags += " -seed " + seed
 		}
 		t.Run(flags, func(t *testing.T) {
+			if i > 0 {
+				slowtest.Mark(t)
+			}
 			cfg, err := parse(strings.Fields(flags), t.Output())
 			if err != nil {
 				t.Fatal(err)

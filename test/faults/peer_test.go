@@ -5,15 +5,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/millrace-io/millrace/internal/slowtest"
 )
 
 // TestPeers: what a peer doubles is found, from the death of a real consumer
 // between an insert and its acknowledgement to the verdict; so that no doubles
 // of the program itself are none, and not a check that sees nothing.
 func TestPeers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds")
-	}
+	slowtest.Mark(t)
 	v := killPeer(t, plainPeer)
 	if p := v.peer; v.doubled == 0 || v.doubled != p.doubled() || p.rows != v.acked+p.doubled() ||
 		p.off != p.doubled() {

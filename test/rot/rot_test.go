@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 	"testing"
+
+	"github.com/millrace-io/millrace/internal/slowtest"
 )
 
 func TestMain(m *testing.M) {
@@ -14,6 +16,7 @@ func TestMain(m *testing.M) {
 // TestRot damages files of each part, by seeds that are always the same: nothing goes
 // unnoticed, or is blamed on another store.
 func TestRot(t *testing.T) {
+	slowtest.Mark(t)
 	for part, trials := range map[string]string{"nats": "16", "keys": "20", "spool": "20"} {
 		t.Run(part, func(t *testing.T) {
 			var out strings.Builder

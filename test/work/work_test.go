@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/millrace-io/millrace/internal/slowtest"
 )
 
 // TestMain lets the tests' own program be started again as a daemon.
@@ -20,6 +22,7 @@ func TestMain(m *testing.M) {
 
 // TestWork runs the whole program on a few files, and on a user-defined queue.
 func TestWork(t *testing.T) {
+	slowtest.Mark(t)
 	bin := os.Getenv("MILLRACE_BIN")
 	if bin == "" {
 		bin = filepath.Join(t.TempDir(), "millrace")

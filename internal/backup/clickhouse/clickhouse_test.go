@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/backup/clickhouse"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
+	"github.com/millrace-io/millrace/internal/slowtest"
 )
 
 var engine embeddedtest.ClickHouse
@@ -46,6 +47,7 @@ var fill = []string{
 // TestTables: the rows of each table are the same in another database, states of aggregate functions among them, and
 // so are those of a part alone.
 func TestTables(t *testing.T) {
+	slowtest.Mark(t)
 	ctx := t.Context()
 	from := engine.Database(t)
 	db := driver.OpenDB(from)

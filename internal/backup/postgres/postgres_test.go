@@ -15,6 +15,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/backup/postgres"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
+	"github.com/millrace-io/millrace/internal/slowtest"
 )
 
 var engine embeddedtest.Postgres
@@ -180,6 +181,7 @@ func TestHeld(t *testing.T) {
 
 // TestHungServer: a server that takes connections and does not answer is not waited for without an end.
 func TestHungServer(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

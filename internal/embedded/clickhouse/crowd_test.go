@@ -13,6 +13,7 @@ import (
 	"github.com/ClickHouse/ch-go/proto"
 
 	"github.com/millrace-io/millrace/internal/embedded/clickhouse/native"
+	"github.com/millrace-io/millrace/internal/slowtest"
 )
 
 // most and reads are the limits of the server under test.
@@ -144,6 +145,7 @@ func TestManyReads(t *testing.T) {
 // TestUnfinishedHeaders: over HTTP, headers that never come keep nobody out, and end
 // their connection in time.
 func TestUnfinishedHeaders(t *testing.T) {
+	slowtest.Mark(t)
 	http.DefaultClient.CloseIdleConnections() // they give way to new ones, maybe while a request is being sent
 	var last wire
 	for range 2 * most {

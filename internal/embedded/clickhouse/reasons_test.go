@@ -16,6 +16,7 @@ import (
 	"github.com/ClickHouse/ch-go/proto"
 
 	"github.com/millrace-io/millrace/internal/embedded/clickhouse/native"
+	"github.com/millrace-io/millrace/internal/slowtest"
 )
 
 var overlong = bytes.Repeat([]byte{0xff}, 11) // a number of more than 64 bits
@@ -67,6 +68,7 @@ func hello(revision int, user, key string) []byte {
 
 // TestReasonsBeforeLogin: a connection that cannot be opened ends with a reason.
 func TestReasonsBeforeLogin(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	for name, c := range map[string]struct {
 		sent []byte
@@ -201,6 +203,7 @@ func TestReasonsOfLimits(t *testing.T) {
 // TestReasonsOfTime: a query that does not come in time, and a server that stops,
 // end connections with a reason.
 func TestReasonsOfTime(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	s := serveApart(t, t.TempDir(), "serve") // statements have 4 s
 	stop := sync.OnceFunc(s.stop)
@@ -220,6 +223,7 @@ func TestReasonsOfTime(t *testing.T) {
 // TestReasonsOverHTTP: a request that is refused has a status and a text, even
 // while its body is still on its way.
 func TestReasonsOverHTTP(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	const size = 16 << 20
 	login := "user=default&password=" + password

@@ -16,6 +16,7 @@ import (
 	driver "github.com/ClickHouse/clickhouse-go/v2"
 
 	"github.com/millrace-io/millrace/internal/embedded/clickhouse"
+	"github.com/millrace-io/millrace/internal/slowtest"
 )
 
 // bomb is a statement that the engine computes in one block, for minutes.
@@ -132,6 +133,7 @@ func (s *served) options(login string) *driver.Options {
 // sent it is told, and what was written stays. The statement is refused then, and
 // one after the other all that is new from there, but nobody who may write.
 func TestStuckEngine(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	dir := t.TempDir()
 	s := serveApart(t, dir, "serve")
@@ -220,6 +222,7 @@ func TestStuckEngine(t *testing.T) {
 // TestDeafClient: a client that does not read its result is no reason to replace
 // the engine; it is disconnected when its time is over.
 func TestDeafClient(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	s := serveApart(t, t.TempDir(), "serve")
 	defer s.stop()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/embedded/clickhouse/chdb"
 	"github.com/millrace-io/millrace/internal/embedded/clickhouse/judge"
+	"github.com/millrace-io/millrace/internal/slowtest"
 )
 
 // beforeZone are arguments in front of a time zone, such as functions take that
@@ -25,6 +26,7 @@ var beforeZone = []string{
 // TestTimeZones: no function that is allowed and that dates pass through reads a
 // time zone from a file: the engine would, and its error says so.
 func TestTimeZones(t *testing.T) {
+	slowtest.Mark(t)
 	v := vet(t)
 	lists := judge.Lists()
 	tried, refused := 0, 0

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/millrace-io/millrace/internal/embedded/child"
+	"github.com/millrace-io/millrace/internal/slowtest"
 )
 
 // loginAs is the URL of a server's database for another login.
@@ -116,6 +117,7 @@ func TestAnalystOnlyReads(t *testing.T) {
 // TestAnalystChangesItself: what an analyst changes about the login does not outlive the next
 // two starts: the first notices it.
 func TestAnalystChangesItself(t *testing.T) {
+	slowtest.Mark(t)
 	dir := t.TempDir() + "/postgres"
 	s := newServer(t, Config{Dir: dir})
 	stop := run(t, s)

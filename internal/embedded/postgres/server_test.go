@@ -19,6 +19,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/embedded/confine"
 	"github.com/millrace-io/millrace/internal/embedded/engines"
+	"github.com/millrace-io/millrace/internal/slowtest"
 )
 
 // The test binary is also the process that is killed with its server.
@@ -191,6 +192,7 @@ func badFolders(t *testing.T, dir string) {
 
 // Invariant 2: the process around it is killed, and the next starts at once.
 func TestKilledProcess(t *testing.T) {
+	slowtest.Mark(t)
 	dir := t.TempDir()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), envDir+"="+dir)

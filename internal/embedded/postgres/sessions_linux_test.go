@@ -8,11 +8,14 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/millrace-io/millrace/internal/slowtest"
 )
 
 // TestAnalystMemory: analysts that allow themselves all memory get little more than their
 // limit, each and together, and others go on.
 func TestAnalystMemory(t *testing.T) {
+	slowtest.Mark(t)
 	s := newServer(t, Config{Dir: t.TempDir() + "/postgres"})
 	defer run(t, s)()
 	dsn := loginAs(t, s, Analyst, readFile(t, s.config.analystFile()))

@@ -17,6 +17,7 @@ import (
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/feed"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/schemas/item"
 )
@@ -353,6 +354,7 @@ func feedUntilKilled(dsn string) error {
 // TestKilled (1, 2, 3): processes that feed the same rows, and are killed at any point,
 // feed each row once, and none of a group that is paused or cancelled.
 func TestKilled(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	dsn := engine.DSN(t)
 	cfg, err := pgxpool.ParseConfig(dsn)

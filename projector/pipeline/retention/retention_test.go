@@ -17,6 +17,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/sampler/samplertest"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/projector/pipeline/assignment"
 	"github.com/millrace-io/millrace/schemas/funnel"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -123,6 +124,7 @@ var errKilled = errors.New("killed")
 // TestTotalsSurviveRetirement holds invariants 2 to 6: whatever step a keeper
 // dies after, and whatever arrives late, the totals are those of a recount.
 func TestTotalsSurviveRetirement(t *testing.T) {
+	slowtest.Mark(t)
 	w := newWorld(t)
 	w.write(202507, 4000)
 	w.write(202508, 4000) // the oldest month that is kept
@@ -177,6 +179,7 @@ func TestTotalsSurviveRetirement(t *testing.T) {
 // TestLateZombie holds invariants 3 and 4: a process that goes on after its
 // plan was completed and its events were removed changes nothing.
 func TestLateZombie(t *testing.T) {
+	slowtest.Mark(t)
 	w := newWorld(t)
 	w.write(202505, 3000)
 	want := w.totals()

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -160,6 +161,7 @@ func cluster(t *testing.T, n int) (servers []*server.Server) {
 // TestLeaderMoves: a client that consumes gets every item once, whichever server leads the
 // consumer, and after the server that led it has ended.
 func TestLeaderMoves(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	s := startCluster(t, time.Hour)
 	messages, err := s.consumer(s.connect()).Messages(jetstream.PullMaxMessages(100),
@@ -202,12 +204,14 @@ func TestLeaderMoves(t *testing.T) {
 
 // TestGoneInCluster is TestGone where another server leads the consumer.
 func TestGoneInCluster(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	startCluster(t, time.Hour).gone(func() {})
 }
 
 // TestGoneWithServer is TestGone where their server ends with them.
 func TestGoneWithServer(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	s := startCluster(t, time.Hour)
 	s.gone(func() {

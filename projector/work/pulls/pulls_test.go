@@ -13,6 +13,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/millrace-io/millrace/internal/slowtest"
+
 	embedded "github.com/millrace-io/millrace/internal/embedded/nats"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -418,6 +420,7 @@ func (s *site) awaitSubscriptions(want int) {
 // TestKept: a client that asks for many items and works on them one after the other
 // keeps all of them, though the last has its turn long after the lease.
 func TestKept(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	s := start(t)
 	s.add(16)
@@ -471,6 +474,7 @@ func TestHung(t *testing.T) {
 // TestBack: a connection that was silent again and again, as in an outage, is handed
 // items as soon as they are free.
 func TestBack(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	s := startWith(t, 500*time.Millisecond)
 	s.add(1)

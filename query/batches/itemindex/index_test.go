@@ -22,6 +22,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/natstest"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -197,6 +198,7 @@ func (w *world) await() {
 // TestExact stores batches and retries while it looks items up (invariant 1): the index has all of
 // what is stored or says nothing, and it says nothing while a cut is under way.
 func TestExact(t *testing.T) {
+	slowtest.Mark(t)
 	w := newWorld(t)
 	for range 5 {
 		w.store(nil)
@@ -230,6 +232,7 @@ func TestExact(t *testing.T) {
 
 // TestBaseline changes rows and takes them away behind the index (invariant 2).
 func TestBaseline(t *testing.T) {
+	slowtest.Mark(t)
 	w := newWorld(t)
 	for range 20 {
 		w.store(nil)
@@ -283,6 +286,7 @@ func TestBaseline(t *testing.T) {
 
 // TestDamage damages the files of the index, and removes them (invariant 3).
 func TestDamage(t *testing.T) {
+	slowtest.Mark(t)
 	for _, harm := range []struct {
 		name string
 		do   func(t *testing.T, file string)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/query/pipeline/internal/viewtest"
 	"github.com/millrace-io/millrace/query/pipeline/store"
 	"github.com/millrace-io/millrace/query/reads"
@@ -94,6 +95,7 @@ func (r *rig) stuckArticles(stage, source string, older, within time.Duration) (
 // TestStuck compares stuck articles with a recount, page by page. One that has
 // long been through, and is only seen again, is not stuck.
 func TestStuck(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	r := serve(t)
 	events := viewtest.Courses(rand.New(rand.NewPCG(1, 2)), noon, 120)

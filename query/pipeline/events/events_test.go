@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/query/pipeline/internal/viewtest"
 	"github.com/millrace-io/millrace/query/pipeline/store"
 	"github.com/millrace-io/millrace/schemas/event"
@@ -58,6 +59,7 @@ func (r *rig) pages(query url.Values) (seqs []uint64) {
 
 // TestEventPages pages through events of which many happened at one time.
 func TestEventPages(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
 	events := viewtest.Draw(rng, noon, 50)
@@ -109,6 +111,7 @@ func TestEventPages(t *testing.T) {
 // TestFullPages: events with much metadata come in pages of a bounded size, each
 // once, and a journey has the newest of them, with stages of all.
 func TestFullPages(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	r := serve(t)
 	const n, full = 290, 8 << 20

@@ -18,6 +18,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/query/pipeline/internal/viewtest"
 	"github.com/millrace-io/millrace/schemas/event"
 )
@@ -149,6 +150,7 @@ func readCSV(t *testing.T, content []byte) (events []StoredEvent) {
 // TestExportArticles: a file of each format has the articles of the pages, in
 // their order and with all that is said of them.
 func TestExportArticles(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	r := serve(t)
 	r.maxArticles = 7

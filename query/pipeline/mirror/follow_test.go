@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/internal/natstest"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -13,6 +14,7 @@ import (
 // TestDamagedCheckpoint: where the server skips the last checkpoint in silence, the mirror
 // says that it waits for one that is damaged.
 func TestDamagedCheckpoint(t *testing.T) {
+	slowtest.Mark(t)
 	t.Parallel()
 	srv := natstest.Start(t, stream.Config{})
 	kv, err := srv.JetStream().KeyValue(t.Context(), stream.Checkpoints)
