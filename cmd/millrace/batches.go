@@ -92,6 +92,7 @@ func (n *node) openRetries() (err error) {
 	if n.stores.recrawl, err = recrawl.New(n.stores.own, n.log); err != nil {
 		return err
 	}
+	n.stores.acts.Add(n.stores.recrawl.Subject())
 	return n.sample(recrawl.Gauges(n.database.pool))
 }
 

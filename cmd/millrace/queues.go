@@ -7,6 +7,7 @@ import (
 	"github.com/millrace-io/millrace/ingest/queues"
 	"github.com/millrace-io/millrace/ingest/shards"
 	"github.com/millrace-io/millrace/internal/acts"
+	"github.com/millrace-io/millrace/internal/acts/items"
 	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/queue"
@@ -75,9 +76,13 @@ func (n *node) readQueues() (of share, err error) {
 	}, nil
 }
 
-// openShards makes the store of files and their shards.
+// openShards makes the store of files and their shards. Bulk actions on items are about both kinds.
 func (n *node) openShards() (err error) {
 	n.stores.shards, err = tracking.New(tracking.Config{Keep: n.retention.Shards}, n.stores.queues, n.log)
+	if err == nil {
+		n.stores.items = items.New(n.stores.own, n.stores.shards)
+		n.stores.acts.Add(n.stores.items)
+	}
 	return err
 }
 
@@ -99,7 +104,7 @@ func (n *node) readShards() (of share, err error) {
 
 // openActs makes the store of bulk actions.
 func (n *node) openActs() (err error) {
-	n.stores.acts, err = acts.New(n.stores.own, n.stores.shards, n.stores.recrawl, n.log)
+	n.stores.acts, err = acts.New(n.stores.queues, n.log)
 	return err
 }
 
@@ -107,13 +112,15 @@ func (n *node) openActs() (err error) {
 func (n *node) runActs() (of share, err error) {
 	return share{
 		parts:  []part{{"actions", n.stores.acts.Run}},
-		routes: []func(endpoint.API){ingestacts.New(n.stores.acts).Register},
+		routes: []func(endpoint.API){ingestacts.New(n.stores.acts, n.stores.recrawl).Register},
 	}, nil
 }
 
 // readActs tells of bulk actions.
 func (n *node) readActs() (of share, err error) {
-	return share{routes: []func(endpoint.API){queryacts.New(n.stores.acts, n.stores.uploads).Register}}, nil
+	return share{routes: []func(endpoint.API){
+		queryacts.New(n.stores.acts, n.stores.items, n.stores.uploads).Register,
+	}}, nil
 }
 
 // limitReaders bounds what logins that only read may ask of Postgres.

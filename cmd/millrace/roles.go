@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/millrace-io/millrace/internal/acts"
+	"github.com/millrace-io/millrace/internal/acts/items"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/backup"
 	"github.com/millrace-io/millrace/internal/dbpool"
@@ -111,6 +112,7 @@ type stores struct {
 	handout *handout.Handout // in the ingest role
 	shards  *tracking.Store
 	acts    *acts.Store
+	items   *items.Subject
 	sources *sources.Store
 	jobs    *jobs.Store
 	uploads *uploads.Store

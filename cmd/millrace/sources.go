@@ -18,6 +18,7 @@ func (n *node) openSources() (err error) {
 	if n.stores.sources, err = sources.New(n.database.pool); err != nil {
 		return err
 	}
+	n.stores.acts.Add(n.stores.sources.Subject())
 	return n.sample(outbox.Gauges(n.database.pool, stream.Sources, stream.BatchesRead))
 }
 
@@ -31,11 +32,11 @@ func (n *node) takeSources() (of share, err error) {
 	}
 	return share{
 		parts:  []part{{"events", events.Run}},
-		routes: []func(endpoint.API){ingestsources.New(n.stores.sources).Register},
+		routes: []func(endpoint.API){ingestsources.New(n.stores.sources, n.stores.acts).Register},
 	}, nil
 }
 
 // readSources tells of the sources.
 func (n *node) readSources() (of share, err error) {
-	return share{routes: []func(endpoint.API){querysources.New(n.stores.sources).Register}}, nil
+	return share{routes: []func(endpoint.API){querysources.New(n.stores.sources, n.stores.acts).Register}}, nil
 }

@@ -15,9 +15,9 @@ var systems = []system{
 	{name: "dead letters", ingest: (*node).replayLetters, query: (*node).readLetters},
 	{name: "objects", ingest: (*node).takeObjects},
 	{name: "queues", postgres: true, open: (*node).openQueues, ingest: (*node).serveQueues, query: (*node).readQueues},
+	{name: "bulk actions", postgres: true, open: (*node).openActs, ingest: (*node).runActs, query: (*node).readActs},
 	{name: "shards", postgres: true, open: (*node).openShards, ingest: (*node).takeShards, query: (*node).readShards},
 	{name: "retries", postgres: true, open: (*node).openRetries, ingest: (*node).runRetries},
-	{name: "bulk actions", postgres: true, open: (*node).openActs, ingest: (*node).runActs, query: (*node).readActs},
 	{name: "sources", postgres: true, open: (*node).openSources, ingest: (*node).takeSources, query: (*node).readSources},
 	{
 		name: "jobs", postgres: true, open: (*node).openJobs, ingest: (*node).takeJobs, query: (*node).readJobs,

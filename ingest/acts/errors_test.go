@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/recrawl"
 	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
 )
 
@@ -42,9 +42,9 @@ func TestRetryErrors(t *testing.T) {
 			t.Errorf("%s %s: %d %s, want %d and %s", c.path, c.body, status, text, c.status, c.want)
 		}
 	}
-	var a acts.Act
+	var a recrawl.Act
 	status, text := s.Post("/crawl-errors/retry", `{"job_id":"a/b-0"}`)
-	if s.Into(&a, 201, status, text); a.Matched != 1 || a.Move != acts.Retry || a.CrawlErrors.JobID != "a/b-0" {
+	if s.Into(&a, 201, status, text); a.Matched != 1 || a.Move != "retry" || a.CrawlErrors.JobID != "a/b-0" {
 		t.Errorf("%s", text)
 	}
 	for _, path := range []string{"/crawl-errors/retry", "/batches/a%2Fb-0/1/items/1/retry"} {

@@ -9,6 +9,7 @@ import (
 
 	ingest "github.com/millrace-io/millrace/ingest/acts"
 	"github.com/millrace-io/millrace/internal/acts"
+	"github.com/millrace-io/millrace/internal/acts/items"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/queue"
@@ -36,10 +37,12 @@ func serve(t *testing.T) *trackingtest.Site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := acts.New(own, s.Store, errs, embeddedtest.Log(t))
+	store, err := acts.New(s.Store.Queues(), embeddedtest.Log(t))
 	if err != nil {
 		t.Fatal(err)
 	}
+	store.Add(items.New(own, s.Store))
+	store.Add(errs.Subject())
 	if _, err := own.Create(t.Context(), queue.Settings{
 		Name: "mail", LeaseS: 30, RetentionS: 60,
 		MaxItems: 10,
@@ -58,7 +61,7 @@ func serve(t *testing.T) *trackingtest.Site {
 	if _, err := own.Queues().Apply(t.Context(), v.ID, item.Fail, failed); err != nil {
 		t.Fatal(err)
 	}
-	s.Serve(auth.New(auth.Config{Secret: secret}), ingest.New(store))
+	s.Serve(auth.New(auth.Config{Secret: secret}), ingest.New(store, errs))
 	become(s, "ann", auth.Admin)
 	return s
 }
@@ -79,7 +82,7 @@ func TestBegin(t *testing.T) {
 	for _, want := range []int{201, 200} {
 		var a acts.Act
 		status, text := s.PostWith(key, "/acts", retry)
-		if s.Into(&a, want, status, text); a.ID != 1 || a.By != "ann" || a.Matched != 1 || a.Filter.Queue != "mail" {
+		if s.Into(&a, want, status, text); a.ID != 1 || a.By != "ann" || a.Matched != 1 || !strings.Contains(text, `"filter":{"queue":"mail"}`) {
 			t.Errorf("%s", text)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-io/millrace/internal/acts"
+	"github.com/millrace-io/millrace/internal/acts/items"
 	"github.com/millrace-io/millrace/internal/jobs"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/handout"
@@ -224,11 +225,14 @@ func (c *crawl) act(ctx context.Context) {
 			return
 		}
 		for _, r := range []acts.Request{
-			{Move: acts.Retry, By: "demo", Filter: acts.ItemFilter{Queue: Queue, State: "failed"}},
-			{Move: acts.Cancel, By: "demo", Filter: acts.ItemFilter{Queue: Queue, State: "scheduled", Group: laterGroup}},
+			{Subject: items.Name, Move: items.Retry, By: "demo", Filter: items.ItemFilter{Queue: Queue, State: "failed"}},
+			{
+				Subject: items.Name, Move: items.Cancel, By: "demo",
+				Filter: items.ItemFilter{Queue: Queue, State: "scheduled", Group: laterGroup},
+			},
 		} {
 			c.persist(ctx, func() error {
-				n, err := c.Acts.Count(ctx, acts.Request{Move: r.Move, Filter: r.Filter})
+				n, err := c.Acts.Count(ctx, r)
 				if err == nil && n.Matched > 0 {
 					_, _, err = c.Acts.Begin(ctx, r)
 				}

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
+	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
@@ -21,10 +23,13 @@ import (
 )
 
 // Handler answers the commands.
-type Handler struct{ store *jobs.Store }
+type Handler struct {
+	store *jobs.Store
+	acts  *acts.Store
+}
 
 // New returns the handler; Register puts it on a server.
-func New(store *jobs.Store) *Handler { return &Handler{store} }
+func New(store *jobs.Store, bulk *acts.Store) *Handler { return &Handler{store, bulk} }
 
 // Register adds the routes, for callers with the scope admin.
 func (h *Handler) Register(api endpoint.API) {
@@ -57,6 +62,7 @@ func (h *Handler) Register(api endpoint.API) {
 		"Sources that are enabled get the job that they lack, and jobs whose source does not exist become orphaned. "+
 			"With dry_run, nothing changes. Millrace does the same every five minutes."), h.reconcile)
 	endpoint.Post(api, bulk, h.bulk)
+	h.registerActs(api)
 	h.registerManual(api)
 }
 
@@ -109,14 +115,25 @@ func (h *Handler) do(operation string) func(context.Context, *JobCommand) (job.J
 }
 
 // JobOverride are settings of a job in a request.
-type JobOverride struct{ draft *job.Draft }
+type JobOverride struct {
+	draft *job.Draft
+	text  json.RawMessage // as it was given
+}
 
 // UnmarshalJSON implements json.Unmarshaler. What the settings break is for Resolve to
 // say.
 func (o *JobOverride) UnmarshalJSON(text []byte) error {
-	o.draft = job.ReadDraft(text)
+	o.draft, o.text = job.ReadDraft(text), slices.Clone(text)
 	jobs.CheckCron(o.draft)
 	return nil
+}
+
+// settings are those of an override; nil: there are none.
+func (o *JobOverride) settings() *job.Draft {
+	if o == nil {
+		return nil
+	}
+	return o.draft
 }
 
 // Schema implements huma.SchemaProvider.
@@ -231,27 +248,28 @@ func (r *ChangeJobsRequest) Resolve(ctx huma.Context) []error {
 			Field: field, Code: "length", Rule: fmt.Sprintf("must be 1 to %d ids", maxBulk),
 		})
 	}
-	return append(errs, r.checkOverride()...)
+	for _, rule := range r.Body.Override.check(r.Body.Operation, "operation") {
+		errs = append(errs, httpapi.FieldError(rule))
+	}
+	return errs
 }
 
-// checkOverride holds that there are settings where they belong, and that they break no rule.
-func (r *ChangeJobsRequest) checkOverride() (errs []error) {
-	o, wanted := r.Body.Override, r.Body.Operation == jobs.OpOverride
-	switch {
+// check holds that there are settings where they belong, and that they break no rule. The
+// operation stands in a field.
+func (o *JobOverride) check(operation, field string) []job.Invalid {
+	switch wanted := operation == jobs.OpOverride; {
 	case o != nil && !wanted:
-		return []error{httpapi.FieldError{
-			Field: "override", Code: "conflict", Rule: "must be left out, unless operation is override",
-		}}
+		return []job.Invalid{{Field: "override", Code: "conflict", Rule: "must be left out, unless " + field + " is override"}}
 	case o == nil && wanted:
-		return []error{httpapi.FieldError{Field: "override", Code: "missing", Rule: "is required when operation is override"}}
+		return []job.Invalid{{Field: "override", Code: "missing", Rule: "is required when " + field + " is override"}}
 	case o == nil:
 		return nil
 	}
-	for _, b := range o.draft.Broken() {
-		b.Field = strings.TrimSuffix("override."+b.Field, ".")
-		errs = append(errs, httpapi.FieldError(b))
+	broken := slices.Clone(o.draft.Broken())
+	for i := range broken {
+		broken[i].Field = strings.TrimSuffix("override."+broken[i].Field, ".")
 	}
-	return errs
+	return broken
 }
 
 // ChangedJob is what became of one job.
@@ -276,13 +294,7 @@ func (h *Handler) bulk(ctx context.Context, in *ChangeJobsRequest) (ChangedJobs,
 			many.IDs = append(many.IDs, id)
 		}
 	}
-	var why map[uuid.UUID]error
-	var err error
-	if in.Body.Operation == jobs.OpOverride {
-		why, err = h.store.BulkSet(ctx, in.Body.Override.draft, many)
-	} else {
-		why, err = h.store.Bulk(ctx, in.Body.Operation, many)
-	}
+	why, err := h.store.Bulk(ctx, in.Body.Operation, in.Body.Override.settings(), many)
 	out := ChangedJobs{make([]ChangedJob, len(named))}
 	for i, text := range named {
 		result := &out.Results[i]

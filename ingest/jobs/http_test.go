@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/jobs"
@@ -27,6 +28,7 @@ func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
 type site struct {
 	*trackingtest.Site
 	store *jobs.Store
+	bulk  *acts.Store
 	seq   int64
 }
 
@@ -40,7 +42,11 @@ func serveWith(t *testing.T, a *auth.Auth, cfg jobs.Config) *site {
 	if s.store, err = jobs.New(cfg, s.Store.Pool()); err != nil {
 		t.Fatal(err)
 	}
-	s.Serve(a, New(s.store))
+	if s.bulk, err = acts.New(s.Store.Queues(), embeddedtest.Log(t)); err != nil {
+		t.Fatal(err)
+	}
+	s.bulk.Add(s.store.Subject())
+	s.Serve(a, New(s.store, s.bulk))
 	return s
 }
 

@@ -701,7 +701,7 @@ func TestKilled(t *testing.T) {
 		})
 		s.tryWork(random)
 		s.again(func() error {
-			_, err := s.jobs().Bulk(t.Context(), []string{jobs.OpPause, jobs.OpResume}[random.IntN(2)],
+			_, err := s.jobs().Bulk(t.Context(), []string{jobs.OpPause, jobs.OpResume}[random.IntN(2)], nil,
 				jobs.Many{IDs: ids[random.IntN(20):][:20]})
 			return err
 		})

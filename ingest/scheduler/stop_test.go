@@ -83,7 +83,7 @@ func TestStopped(t *testing.T) {
 	}{
 		"paused": {do(jobs.OpPause), "the job was paused"},
 		"paused with others": {func(s *site, of, _ uuid.UUID) error {
-			_, err := s.jobs().Bulk(s.Context(), jobs.OpPause, jobs.Many{IDs: []uuid.UUID{of}, OfSources: true})
+			_, err := s.jobs().Bulk(s.Context(), jobs.OpPause, nil, jobs.Many{IDs: []uuid.UUID{of}, OfSources: true})
 			return err
 		}, "the job was paused"},
 		"disabled": {tell(source.Disabled), "the source of the job was disabled"},

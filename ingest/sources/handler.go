@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
+	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
@@ -16,10 +17,13 @@ import (
 )
 
 // Handler answers the commands.
-type Handler struct{ store *sources.Store }
+type Handler struct {
+	store *sources.Store
+	acts  *acts.Store
+}
 
 // New returns the handler; Register puts it on a server.
-func New(store *sources.Store) *Handler { return &Handler{store} }
+func New(store *sources.Store, bulk *acts.Store) *Handler { return &Handler{store, bulk} }
 
 // Register adds the routes, for callers with the scope admin.
 func (h *Handler) Register(api endpoint.API) {
@@ -42,6 +46,7 @@ func (h *Handler) Register(api endpoint.API) {
 	endpoint.Post(api, admin("change-sources", "/bulk", "Enable, disable or delete up to 500 sources",
 		"In one transaction. The answer has a result for each member, in their order; those that do not exist keep "+
 			"no other back."), h.bulk)
+	h.registerActs(api)
 	h.registerImport(api)
 }
 

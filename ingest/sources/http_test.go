@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/queue"
@@ -27,6 +28,7 @@ func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
 type site struct {
 	*trackingtest.Site
 	store *sources.Store
+	bulk  *acts.Store
 }
 
 func serve(t *testing.T, a *auth.Auth) *site {
@@ -37,7 +39,11 @@ func serve(t *testing.T, a *auth.Auth) *site {
 	if s.store, err = sources.New(s.Store.Pool()); err != nil {
 		t.Fatal(err)
 	}
-	s.Serve(a, New(s.store))
+	if s.bulk, err = acts.New(s.Store.Queues(), embeddedtest.Log(t)); err != nil {
+		t.Fatal(err)
+	}
+	s.bulk.Add(s.store.Subject())
+	s.Serve(a, New(s.store, s.bulk))
 	return s
 }
 

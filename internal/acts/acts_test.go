@@ -2,6 +2,7 @@ package acts_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/internal/acts"
+	"github.com/millrace-io/millrace/internal/acts/items"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/recrawl"
@@ -30,6 +32,8 @@ func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
 type site struct {
 	*testing.T
 	*acts.Store
+	of     *items.Subject
+	errs   *recrawl.Store
 	own    *userqueue.Store
 	shards *tracking.Store
 	mail   queue.ID
@@ -42,13 +46,15 @@ func open(t *testing.T) *site {
 	if s.own, err = userqueue.New(s.shards.Queues()); err != nil {
 		t.Fatal(err)
 	}
-	errs, err := recrawl.New(s.own, embeddedtest.Log(t))
-	if err != nil {
+	if s.errs, err = recrawl.New(s.own, embeddedtest.Log(t)); err != nil {
 		t.Fatal(err)
 	}
-	if s.Store, err = acts.New(s.own, s.shards, errs, embeddedtest.Log(t)); err != nil {
+	if s.Store, err = acts.New(s.own.Queues(), embeddedtest.Log(t)); err != nil {
 		t.Fatal(err)
 	}
+	s.of = items.New(s.own, s.shards)
+	s.Add(s.of)
+	s.Add(s.errs.Subject())
 	settings := queue.Settings{Name: "mail", LeaseS: 30, RetentionS: 3600, MaxItems: 1_000_000, MaxAttempts: 3}
 	if _, err := s.own.Create(t.Context(), settings); err != nil {
 		t.Fatal(err)
@@ -69,9 +75,9 @@ func (s *site) must(err error) {
 }
 
 // add adds items, and returns their ids.
-func (s *site) add(items ...userqueue.EnqueueItem) []int64 {
+func (s *site) add(all ...userqueue.EnqueueItem) []int64 {
 	s.Helper()
-	added, err := s.own.Enqueue(s.Context(), "mail", items)
+	added, err := s.own.Enqueue(s.Context(), "mail", all)
 	s.must(err)
 	ids := make([]int64, len(added))
 	for i, a := range added {
@@ -143,12 +149,21 @@ func (s *site) number(sql string, args ...any) (n int) {
 	return n
 }
 
+// filterOf is the filter of an act on items.
+func filterOf(t *testing.T, a acts.Act) (f items.ItemFilter) {
+	t.Helper()
+	if err := json.Unmarshal(a.Filter, &f); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
 func (s *site) reasons(id int64) (all []string) {
 	s.Helper()
 	members, err := s.Members(s.Context(), id)
 	s.must(err)
 	for _, m := range members {
-		all = append(all, fmt.Sprintf("%s %d %s", m.Outcome, m.ID, m.Reason))
+		all = append(all, fmt.Sprintf("%s %s %s", m.Outcome, m.ID, m.Reason))
 	}
 	return all
 }
@@ -161,16 +176,16 @@ func TestGroup(t *testing.T) {
 	s := open(t)
 	ids := s.add(make([]userqueue.EnqueueItem, 2400)...)
 	s.fail(func(i int) string { return fmt.Sprintf(kinds[i%3], i) }, ids...)
-	found, err := s.Failures(t.Context(), acts.ItemFilter{Queue: "mail"}, userqueue.Visible{})
+	found, err := s.of.Failures(t.Context(), items.ItemFilter{Queue: "mail"}, userqueue.Visible{})
 	s.must(err)
 	if len(found.Groups) != 3 || found.Items != 2400 || found.More || found.Groups[0].Count != 800 {
 		t.Fatalf("%+v", found)
 	}
-	f := acts.ItemFilter{Queue: "mail", State: "failed", Fingerprint: "‹n› no such user ‹n›"}
-	if n, err := s.Count(t.Context(), acts.Request{Move: acts.Retry, Filter: f}); err != nil || n != (acts.ActCount{Matched: 800}) {
+	f := items.ItemFilter{Queue: "mail", State: "failed", Fingerprint: "‹n› no such user ‹n›"}
+	if n, err := s.Count(t.Context(), acts.Request{Subject: items.Name, Move: items.Retry, Filter: f}); err != nil || n != (acts.ActCount{Matched: 800}) {
 		t.Fatalf("%+v, %v", n, err)
 	}
-	a := s.begin(acts.Request{Move: acts.Retry, Filter: f, By: "ann"}, 800)
+	a := s.begin(acts.Request{Subject: items.Name, Move: items.Retry, Filter: f, By: "ann"}, 800)
 	late := s.add(userqueue.EnqueueItem{})
 	s.fail(func(int) string { return "550 no such user 1" }, late...)
 	for before := 0; ; {
@@ -179,7 +194,7 @@ func TestGroup(t *testing.T) {
 		a, err = s.Get(t.Context(), a.ID)
 		s.must(err)
 		back := s.number("SELECT count(*) FROM millrace.item WHERE status = 'new'")
-		if a.Done != back || a.Done-before > acts.Turn || a.Left != 800-back || a.By != "ann" || a.Filter != f {
+		if a.Done != back || a.Done-before > acts.Turn || a.Left != 800-back || a.By != "ann" || filterOf(t, a) != f {
 			t.Fatalf("%d are new: %+v", back, a)
 		}
 		if before = back; a.State == acts.Finished {
@@ -204,7 +219,7 @@ func TestMeanwhile(t *testing.T) {
 	ids := s.add(userqueue.EnqueueItem{}, userqueue.EnqueueItem{}, userqueue.EnqueueItem{}, userqueue.EnqueueItem{Key: "k"}, userqueue.EnqueueItem{},
 		userqueue.EnqueueItem{})
 	s.fail(none, ids...)
-	a := s.begin(acts.Request{Move: acts.Retry, Filter: acts.ItemFilter{Queue: "mail"}}, 6)
+	a := s.begin(acts.Request{Subject: items.Name, Move: items.Retry, Filter: items.ItemFilter{Queue: "mail"}}, 6)
 	_, err := s.own.Retry(t.Context(), s.mail, ids[:3])
 	s.must(err)
 	s.fail(none, ids[1])
@@ -237,7 +252,7 @@ func TestNamed(t *testing.T) {
 	s := open(t)
 	ids := s.add(make([]userqueue.EnqueueItem, 1300)...)
 	s.fail(none, ids...)
-	a := s.begin(acts.Request{Move: acts.Retry, Filter: acts.ItemFilter{Queue: "mail"}}, 1300)
+	a := s.begin(acts.Request{Subject: items.Name, Move: items.Retry, Filter: items.ItemFilter{Queue: "mail"}}, 1300)
 	_, err := s.own.Retry(t.Context(), s.mail, ids)
 	s.must(err)
 	if a = s.finish(a.ID); a.Skipped != 1300 {
@@ -254,7 +269,7 @@ func TestNamed(t *testing.T) {
 func TestAgain(t *testing.T) {
 	s := open(t)
 	s.fail(none, s.add(make([]userqueue.EnqueueItem, 10)...)...)
-	r := acts.Request{Move: acts.Retry, Filter: acts.ItemFilter{Queue: "mail"}, By: "ann", Key: "k"}
+	r := acts.Request{Subject: items.Name, Move: items.Retry, Filter: items.ItemFilter{Queue: "mail"}, By: "ann", Key: "k"}
 	var wait sync.WaitGroup
 	found := make([]acts.Act, 8)
 	made := make([]bool, len(found))
@@ -283,7 +298,7 @@ func TestAgain(t *testing.T) {
 	if a, made, err := s.Begin(t.Context(), r); err != nil || made || a.Done != 10 {
 		t.Errorf("%+v, %v, %v", a, made, err)
 	}
-	r.Filter.State = "dead"
+	r.Filter = items.ItemFilter{Queue: "mail", State: "dead"}
 	if _, _, err := s.Begin(t.Context(), r); !errors.Is(err, acts.ErrKeyTaken) {
 		t.Error(err)
 	}
@@ -298,7 +313,7 @@ func TestAgain(t *testing.T) {
 func TestTogether(t *testing.T) {
 	s := open(t)
 	s.fail(none, s.add(make([]userqueue.EnqueueItem, 3000)...)...)
-	r := acts.Request{Move: acts.Retry, Filter: acts.ItemFilter{Queue: "mail"}}
+	r := acts.Request{Subject: items.Name, Move: items.Retry, Filter: items.ItemFilter{Queue: "mail"}}
 	first, second := s.begin(r, 3000), s.begin(r, 3000)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -334,7 +349,7 @@ func TestTogether(t *testing.T) {
 func TestCutOff(t *testing.T) {
 	s := open(t)
 	s.fail(none, s.add(make([]userqueue.EnqueueItem, 4000)...)...)
-	a := s.begin(acts.Request{Move: acts.Retry, Filter: acts.ItemFilter{Queue: "mail"}}, 4000)
+	a := s.begin(acts.Request{Subject: items.Name, Move: items.Retry, Filter: items.ItemFilter{Queue: "mail"}}, 4000)
 	for i := range 40 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*500*time.Microsecond)
 		_, _ = s.Step(ctx)
@@ -342,7 +357,7 @@ func TestCutOff(t *testing.T) {
 		// One statement: what was sent may still be committed.
 		if n := s.number(`SELECT count(*) FROM millrace.act AS a,
 			LATERAL (SELECT count(*) AS n FROM millrace.item WHERE status = 'new') AS back,
-			LATERAL (SELECT coalesce(sum(cardinality(items)), 0) AS n FROM millrace.act_batch) AS waiting
+			LATERAL (SELECT coalesce(sum(cardinality(members)), 0) AS n FROM millrace.act_batch) AS waiting
 			WHERE a.done = back.n AND a.matched - a.done = waiting.n`); n != 1 {
 			t.Fatal("the record does not say what was done")
 		}
@@ -356,7 +371,7 @@ func TestCutOff(t *testing.T) {
 func TestStop(t *testing.T) {
 	s := open(t)
 	s.fail(none, s.add(make([]userqueue.EnqueueItem, 1200)...)...)
-	a := s.begin(acts.Request{Move: acts.Retry, Filter: acts.ItemFilter{Queue: "mail"}}, 1200)
+	a := s.begin(acts.Request{Subject: items.Name, Move: items.Retry, Filter: items.ItemFilter{Queue: "mail"}}, 1200)
 	_, err := s.Step(t.Context())
 	s.must(err)
 	for range 2 {
@@ -390,25 +405,25 @@ func TestCancel(t *testing.T) {
 	}
 	_, err := s.own.Queues().Apply(t.Context(), s.mail, item.Again, commands)
 	s.must(err)
-	found, err := s.Failures(t.Context(), acts.ItemFilter{Queue: "mail", State: "scheduled"}, userqueue.Visible{})
+	found, err := s.of.Failures(t.Context(), items.ItemFilter{Queue: "mail", State: "scheduled"}, userqueue.Visible{})
 	if s.must(err); len(found.Groups) != 1 || found.Groups[0].Count != 2 {
 		t.Errorf("%+v", found)
 	}
-	f := acts.ItemFilter{Queue: "mail", Fingerprint: "timeout ‹n›"}
-	if n, err := s.Count(t.Context(), acts.Request{Move: acts.Cancel, Filter: f}); err != nil || n.Matched != 2 {
+	f := items.ItemFilter{Queue: "mail", Fingerprint: "timeout ‹n›"}
+	if n, err := s.Count(t.Context(), acts.Request{Subject: items.Name, Move: items.Cancel, Filter: f}); err != nil || n.Matched != 2 {
 		t.Errorf("%+v, %v", n, err)
 	}
-	a := s.begin(acts.Request{Move: acts.Cancel, Filter: acts.ItemFilter{Queue: "mail", Group: "shop"}, By: "ann"}, 3)
+	a := s.begin(acts.Request{Subject: items.Name, Move: items.Cancel, Filter: items.ItemFilter{Queue: "mail", Group: "shop"}, By: "ann"}, 3)
 	s.move(item.Start, none, ids[2])
 	s.move(item.Complete, none, ids[2])
 	if a = s.finish(a.ID); a.Done != 2 || a.Skipped != 1 {
 		t.Errorf("%+v %q", a, s.reasons(a.ID))
 	}
-	items, err := s.own.Items(t.Context(), userqueue.Page{Queue: s.mail, State: "cancelled", Limit: 10})
-	if s.must(err); len(items) != 2 || items[0].Error != fmt.Sprintf("cancelled by act %d", a.ID) {
-		t.Errorf("%+v", items)
+	stored, err := s.own.Items(t.Context(), userqueue.Page{Queue: s.mail, State: "cancelled", Limit: 10})
+	if s.must(err); len(stored) != 2 || stored[0].Error != fmt.Sprintf("cancelled by act %d", a.ID) {
+		t.Errorf("%+v", stored)
 	}
-	a = s.begin(acts.Request{Move: acts.Retry, Filter: acts.ItemFilter{Queue: "mail", State: "cancelled"}}, 2)
+	a = s.begin(acts.Request{Subject: items.Name, Move: items.Retry, Filter: items.ItemFilter{Queue: "mail", State: "cancelled"}}, 2)
 	if a = s.finish(a.ID); a.Done != 2 {
 		t.Errorf("%+v", a)
 	}
@@ -430,30 +445,34 @@ func TestFiles(t *testing.T) {
 	_, err := s.shards.Cancel(t.Context(), "20250103000000", "ann")
 	s.must(err)
 	for _, c := range []struct {
-		f    acts.ItemFilter
+		f    items.ItemFilter
 		want int
 	}{
-		{acts.ItemFilter{Filename: "20250101000000"}, 2},
-		{acts.ItemFilter{Filename: "20250103000000"}, 0},
-		{acts.ItemFilter{Search: "202501"}, 4},
-		{acts.ItemFilter{Search: "%"}, 0},
-		{acts.ItemFilter{Queue: "shard-worker"}, 2},
-		{acts.ItemFilter{Queue: "shard-worker", State: "dead"}, 0},
-		{acts.ItemFilter{Queue: "shard-worker", Filename: "20250101000000", Fingerprint: "shard ‹n› is torn"}, 1},
+		{items.ItemFilter{Filename: "20250101000000"}, 2},
+		{items.ItemFilter{Filename: "20250103000000"}, 0},
+		{items.ItemFilter{Search: "202501"}, 4},
+		{items.ItemFilter{Search: "%"}, 0},
+		{items.ItemFilter{Queue: "shard-worker"}, 2},
+		{items.ItemFilter{Queue: "shard-worker", State: "dead"}, 0},
+		{items.ItemFilter{Queue: "shard-worker", Filename: "20250101000000", Fingerprint: "shard ‹n› is torn"}, 1},
 	} {
-		if n, err := s.Count(t.Context(), acts.Request{Move: acts.Retry, Filter: c.f}); err != nil || n.Matched != c.want {
+		if n, err := s.Count(t.Context(), acts.Request{Subject: items.Name, Move: items.Retry, Filter: c.f}); err != nil || n.Matched != c.want {
 			t.Errorf("%+v matches %+v, %v, want %d", c.f, n, err, c.want)
 		}
 	}
-	a := s.begin(acts.Request{Move: acts.Retry, Filter: acts.ItemFilter{Filename: "20250101000000"}}, 2)
+	a := s.begin(acts.Request{Subject: items.Name, Move: items.Retry, Filter: items.ItemFilter{Filename: "20250101000000"}}, 2)
 	s.stage(shard.Worker, shard.Retry, "20250101000000", 0)
 	if a = s.finish(a.ID); a.Done != 1 || a.Skipped != 1 {
 		t.Errorf("%+v", a)
 	}
 	members, err := s.Members(t.Context(), a.ID)
-	if s.must(err); len(members) != 1 || members[0].Filename != "20250101000000" || *members[0].Shard != 0 ||
-		members[0].Queue != "shard-worker" {
-		t.Errorf("%+v", members)
+	if s.must(err); len(members) != 1 {
+		t.Fatalf("%+v", members)
+	}
+	for _, part := range []string{`"filename":"20250101000000"`, `"shard":0`, `"queue":"shard-worker"`} {
+		if !strings.Contains(string(members[0].Details), part) {
+			t.Errorf("%s, want %s", members[0].Details, part)
+		}
 	}
 }
 
@@ -477,35 +496,35 @@ func TestRules(t *testing.T) {
 	s := open(t)
 	for _, c := range []struct {
 		move string
-		f    acts.ItemFilter
+		f    items.ItemFilter
 		want string
 	}{
-		{acts.Retry, acts.ItemFilter{}, "queue"},
-		{acts.Retry, acts.ItemFilter{Group: "g"}, "queue"},
-		{"mend", acts.ItemFilter{Queue: "mail"}, "move"},
-		{acts.Cancel, acts.ItemFilter{Queue: "shard-worker"}, "move"},
-		{acts.Cancel, acts.ItemFilter{Filename: "20250101000000"}, "move"},
-		{acts.Retry, acts.ItemFilter{Queue: "mail", State: "new"}, "state"},
-		{acts.Cancel, acts.ItemFilter{Queue: "mail", State: "failed"}, "state"},
-		{acts.Retry, acts.ItemFilter{Queue: "shard-worker", State: "cancelled"}, "state"},
-		{acts.Retry, acts.ItemFilter{Queue: "mail", Search: "2025"}, "queue"},
-		{acts.Retry, acts.ItemFilter{Queue: "shard-worker", Key: "k"}, "queue"},
-		{acts.Retry, acts.ItemFilter{Queue: "mail", Group: "a\nb"}, "group"},
-		{acts.Retry, acts.ItemFilter{Search: "\x00"}, "search"},
-		{acts.Retry, acts.ItemFilter{Filename: "a/b"}, "filename"},
+		{items.Retry, items.ItemFilter{}, "queue"},
+		{items.Retry, items.ItemFilter{Group: "g"}, "queue"},
+		{"mend", items.ItemFilter{Queue: "mail"}, "move"},
+		{items.Cancel, items.ItemFilter{Queue: "shard-worker"}, "move"},
+		{items.Cancel, items.ItemFilter{Filename: "20250101000000"}, "move"},
+		{items.Retry, items.ItemFilter{Queue: "mail", State: "new"}, "state"},
+		{items.Cancel, items.ItemFilter{Queue: "mail", State: "failed"}, "state"},
+		{items.Retry, items.ItemFilter{Queue: "shard-worker", State: "cancelled"}, "state"},
+		{items.Retry, items.ItemFilter{Queue: "mail", Search: "2025"}, "queue"},
+		{items.Retry, items.ItemFilter{Queue: "shard-worker", Key: "k"}, "queue"},
+		{items.Retry, items.ItemFilter{Queue: "mail", Group: "a\nb"}, "group"},
+		{items.Retry, items.ItemFilter{Search: "\x00"}, "search"},
+		{items.Retry, items.ItemFilter{Filename: "a/b"}, "filename"},
 	} {
-		_, err := s.Count(t.Context(), acts.Request{Move: c.move, Filter: c.f})
+		_, err := s.Count(t.Context(), acts.Request{Subject: items.Name, Move: c.move, Filter: c.f})
 		var broken *item.Invalid
 		if !errors.As(err, &broken) || broken.Field != c.want {
 			t.Errorf("%s %+v: %v, want a rule of %s", c.move, c.f, err, c.want)
 		}
 	}
 	for _, name := range []string{"mailless", "mail\x00", "event-ingest"} {
-		if _, err := s.Count(t.Context(), acts.Request{Move: acts.Retry, Filter: acts.ItemFilter{Queue: name}}); !errors.Is(err, queue.ErrNoQueue) {
+		if _, err := s.Count(t.Context(), acts.Request{Subject: items.Name, Move: items.Retry, Filter: items.ItemFilter{Queue: name}}); !errors.Is(err, queue.ErrNoQueue) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	if _, err := s.Count(t.Context(), acts.Request{Move: acts.Retry, Filter: acts.ItemFilter{Filename: "29990101000000"}}); !errors.Is(err,
+	if _, err := s.Count(t.Context(), acts.Request{Subject: items.Name, Move: items.Retry, Filter: items.ItemFilter{Filename: "29990101000000"}}); !errors.Is(err,
 		tracking.ErrNoFile) {
 		t.Error(err)
 	}

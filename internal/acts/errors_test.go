@@ -2,6 +2,7 @@ package acts_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/millrace-io/millrace/internal/acts"
@@ -54,12 +55,13 @@ func TestErrors(t *testing.T) {
 		{recrawl.ErrorFilter{ProjectID: "p", Platform: "tiktok"}, 715},
 		{recrawl.ErrorFilter{Platform: "youtube"}, 0},
 	} {
-		n, err := s.Count(t.Context(), acts.Request{Move: acts.Retry, Errors: &c.f})
+		n, err := s.Count(t.Context(), c.f.Request())
 		if s.must(err); n.Matched != c.want {
 			t.Errorf("%+v matches %d, want %d", c.f, n.Matched, c.want)
 		}
 	}
-	r := acts.Request{Move: acts.Retry, Errors: &recrawl.ErrorFilter{Platform: "tiktok"}, Key: "k"}
+	r := recrawl.ErrorFilter{Platform: "tiktok"}.Request()
+	r.Key = "k"
 	a, made, err := s.Begin(t.Context(), r)
 	if s.must(err); !made || a.Matched != 715 {
 		t.Fatalf("%+v", a)
@@ -70,12 +72,12 @@ func TestErrors(t *testing.T) {
 	// Of the members of its second turn one is retried meanwhile, and one of these has failed again.
 	pool := s.own.Queues().Pool()
 	var errs []recrawl.Error
-	s.must(s.Errors().Each(t.Context(), recrawl.ErrorFilter{JobID: "a-c-0"}, func(e recrawl.Error) error {
+	s.must(s.errs.Each(t.Context(), recrawl.ErrorFilter{JobID: "a-c-0"}, func(e recrawl.Error) error {
 		errs = append(errs, e)
 		return nil
 	}))
 	s.must(s.own.Queues().Transact(t.Context(), "retry", func(t *queue.Tx) error {
-		_, err := s.Errors().RetryIn(s.Context(), t, errs[:1])
+		_, err := s.errs.RetryIn(s.Context(), t, errs[:1])
 		return err
 	}))
 	_, err = pool.Exec(t.Context(), "UPDATE millrace.batch_error SET generation = generation + 1 WHERE id = $1", errs[1].ID)
@@ -87,7 +89,7 @@ func TestErrors(t *testing.T) {
 		}
 	}
 	a, err = s.Get(t.Context(), a.ID)
-	if s.must(err); a.State != acts.Finished || a.Done != 713 || a.Skipped != 2 || a.Left != 0 || *a.CrawlErrors != *r.Errors {
+	if s.must(err); a.State != acts.Finished || a.Done != 713 || a.Skipped != 2 || a.Left != 0 || string(a.Filter) != `{"platform":"tiktok"}` {
 		t.Errorf("%+v", a)
 	}
 	for _, c := range []struct {
@@ -99,8 +101,8 @@ func TestErrors(t *testing.T) {
 		}
 	}
 	members, err := s.Members(t.Context(), a.ID)
-	if s.must(err); len(members) != 2 || *members[0].JobID != "a-c-0" || *members[0].Position != 1 ||
-		members[0].Reason != recrawl.Retrying || members[1].Reason != recrawl.Again {
+	if s.must(err); len(members) != 2 || !strings.Contains(string(members[0].Details), `"job_id":"a-c-0"`) ||
+		!strings.Contains(string(members[0].Details), `"position":1`) || members[0].Reason != recrawl.Retrying || members[1].Reason != recrawl.Again {
 		t.Errorf("%+v", members)
 	}
 }

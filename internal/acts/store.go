@@ -7,13 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/millrace-io/millrace/internal/queue"
-	"github.com/millrace-io/millrace/internal/recrawl"
-	"github.com/millrace-io/millrace/internal/tracking"
-	"github.com/millrace-io/millrace/internal/userqueue"
 )
 
 //go:embed sql/*.sql
@@ -21,41 +19,41 @@ var texts embed.FS
 
 func text(name string) string { return queue.Text(texts, name) }
 
-// Store keeps acts and works on them. It is safe for concurrent use.
+// Store keeps acts and works on them. It is safe for concurrent use after Add.
 type Store struct {
-	queues *queue.Store
-	own    *userqueue.Store
-	shards *tracking.Store
-	errs   *recrawl.Store
-	log    *slog.Logger
-	begun  chan struct{}
+	queues   *queue.Store
+	subjects map[string]Subject
+	names    []string // of the subjects
+	log      *slog.Logger
+	begun    chan struct{}
 }
 
-// New returns a store on those of the items and of the errors of batches, which share one of
-// queues.
-func New(own *userqueue.Store, shards *tracking.Store, errs *recrawl.Store, log *slog.Logger) (*Store, error) {
-	if own == nil || shards == nil || errs == nil || log == nil {
-		return nil, errors.New("acts: the items of both kinds, the errors of batches and a logger are needed")
+// New returns a store of acts. Systems give it their subjects by Add.
+func New(queues *queue.Store, log *slog.Logger) (*Store, error) {
+	if queues == nil || log == nil {
+		return nil, errors.New("acts: the queues and a logger are needed")
 	}
-	return &Store{own.Queues(), own, shards, errs, log.With("component", "acts"), make(chan struct{}, 1)}, nil
+	return &Store{queues, map[string]Subject{}, nil, log.With("component", "acts"), make(chan struct{}, 1)}, nil
 }
 
-const columns = `id, move, filter, state, caller, created_at, ended_at, matched, done, skipped, failed, more`
+// Add adds what acts can be about, before the store is used. Acts on subjects that a process
+// does not have are left to others.
+func (s *Store) Add(of Subject) {
+	s.subjects[of.Name()] = of
+	s.names = append(s.names, of.Name())
+}
+
+const columns = `id, subject, move, filter, arguments, state, caller, created_at, ended_at, matched, done, skipped, failed, more`
 
 func scan(r pgx.CollectableRow) (a Act, err error) {
-	var filter []byte
-	err = r.Scan(&a.ID, &a.Move, &filter, &a.State, &a.By, &a.CreatedAt, &a.EndedAt, &a.Matched, &a.Done, &a.Skipped,
-		&a.Failed, &a.More)
-	if err != nil {
-		return a, err
-	}
+	var filter, arguments []byte
+	err = r.Scan(&a.ID, &a.Subject, &a.Move, &filter, &arguments, &a.State, &a.By, &a.CreatedAt, &a.EndedAt, &a.Matched,
+		&a.Done, &a.Skipped, &a.Failed, &a.More)
+	a.Filter, a.Arguments = filter, arguments
 	a.Left = a.Matched - a.Done - a.Skipped - a.Failed
 	if a.CreatedAt = a.CreatedAt.UTC(); a.EndedAt != nil {
 		*a.EndedAt = a.EndedAt.UTC()
 	}
-	var of filters
-	err = json.Unmarshal(filter, &of)
-	a.Filter, a.CrawlErrors = of.ItemFilter, of.CrawlErrors
 	return a, err
 }
 
@@ -91,21 +89,46 @@ func (s *Store) List(ctx context.Context, before int64, limit int) ([]Act, error
 	return nil, fmt.Errorf("list acts: %w", err)
 }
 
+// Unmoved is a member of an act that was not moved.
+type Unmoved struct {
+	Member
+	Result
+	Details json.RawMessage // an object, as its subject describes it
+}
+
 // Members returns the members of an act that were not moved, those that failed
-// first: the first [Named] with each outcome.
-func (s *Store) Members(ctx context.Context, act int64) ([]ActMember, error) {
-	rows, err := s.queues.Pool().Query(ctx, text("members"), act)
-	if err == nil {
-		var all []ActMember
-		all, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (m ActMember, err error) {
-			return m, r.Scan(&m.Queue, &m.ID, &m.Key, &m.Filename, &m.Shard, &m.JobID, &m.BatchIndex, &m.Position,
-				&m.Outcome, &m.Reason)
-		})
-		if err == nil {
-			return all, nil
-		}
+// first: the first [Named] with each outcome. It returns ErrNoAct if there is no such act.
+func (s *Store) Members(ctx context.Context, act int64) ([]Unmoved, error) {
+	a, err := s.Get(ctx, act)
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("list members of act %d: %w", act, err)
+	of := s.subjects[a.Subject]
+	if of == nil {
+		return nil, nil
+	}
+	rows, err := s.queues.Pool().Query(ctx, text("members"), act)
+	if err != nil {
+		return nil, fmt.Errorf("list members of act %d: %w", act, err)
+	}
+	all, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (m Unmoved, err error) {
+		return m, r.Scan(&m.ID, &m.Part, &m.Outcome, &m.Reason)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list members of act %d: %w", act, err)
+	}
+	members := make([]Member, len(all))
+	for i, m := range all {
+		members[i] = m.Member
+	}
+	details, err := of.Describe(ctx, members)
+	if err != nil {
+		return nil, fmt.Errorf("describe members of act %d: %w", act, err)
+	}
+	for i := range all {
+		all[i].Details = details[i]
+	}
+	return slices.DeleteFunc(all, func(m Unmoved) bool { return m.Details == nil }), nil
 }
 
 // Stop ends an act that runs; what it has done stays done. It returns the act as

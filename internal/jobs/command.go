@@ -110,45 +110,47 @@ type Many struct {
 }
 
 // Bulk does a command on jobs in one transaction, and returns why it does not apply to
-// some of them: ErrNotFound, or a Refusal.
-func (s *Store) Bulk(ctx context.Context, operation string, of Many) (map[uuid.UUID]error, error) {
-	return s.bulk(ctx, operation, of, func(c *change, r *record) error { return r.do(operation, c.now) })
+// some of them: ErrNotFound, or a Refusal. The draft is that of an override, which breaks
+// no rule.
+func (s *Store) Bulk(ctx context.Context, operation string, d *job.Draft, of Many) (why map[uuid.UUID]error, err error) {
+	err = s.transact(ctx, fmt.Sprintf("%s %d jobs", operation, len(of.IDs)), func(c *change) (err error) {
+		why, err = c.bulk(ctx, operation, d, of)
+		return err
+	})
+	return why, err
 }
 
-// BulkSet is Bulk for what a draft says, which breaks no rule.
-func (s *Store) BulkSet(ctx context.Context, d *job.Draft, of Many) (map[uuid.UUID]error, error) {
-	return s.bulk(ctx, "override", of, func(c *change, r *record) error { return c.override(ctx, r, d) })
-}
-
-func (s *Store) bulk(
-	ctx context.Context, operation string, of Many, do func(*change, *record) error,
+func (c *change) bulk(
+	ctx context.Context, operation string, d *job.Draft, of Many,
 ) (why map[uuid.UUID]error, err error) {
-	column, idOf, ids := "id", func(r *record) uuid.UUID { return r.ID }, of.IDs
+	column, idOf := "id", func(r *record) uuid.UUID { return r.ID }
 	if of.OfSources {
 		column, idOf = "source_id", func(r *record) uuid.UUID { return r.SourceID }
 	}
-	err = s.transact(ctx, fmt.Sprintf("%s %d jobs", operation, len(ids)), func(c *change) error {
-		all, err := c.lockJobs(ctx, column, ids)
+	all, err := c.lockJobs(ctx, column, of.IDs)
+	if err != nil {
+		return nil, err
+	}
+	why = map[uuid.UUID]error{}
+	for _, id := range of.IDs {
+		why[id] = ErrNotFound
+	}
+	for _, r := range all {
+		delete(why, idOf(r))
+		if operation == OpOverride {
+			err = c.override(ctx, r, d)
+		} else {
+			err = r.do(operation, c.now)
+		}
+		err = refused(r, err)
+		if refusal := (*Refusal)(nil); errors.As(err, &refusal) {
+			why[idOf(r)] = err
+			continue
+		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		why = map[uuid.UUID]error{}
-		for _, id := range ids {
-			why[id] = ErrNotFound
-		}
-		for _, r := range all {
-			delete(why, idOf(r))
-			err := refused(r, do(c, r))
-			if refusal := (*Refusal)(nil); errors.As(err, &refusal) {
-				why[idOf(r)] = err
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			c.save(r)
-		}
-		return nil
-	})
-	return why, err
+		c.save(r)
+	}
+	return why, nil
 }

@@ -94,7 +94,7 @@ func TestImportedDay(t *testing.T) {
 
 	for _, settings := range []string{`{"interval_minutes":30}`, `{"cron":"0 6 * * *"}`, `{"interval_minutes":120}`} {
 		for of := range slices.Chunk(some, batch) {
-			why, err := s.BulkSet(t.Context(), job.ReadDraft([]byte(settings)), Many{IDs: of, OfSources: true})
+			why, err := s.Bulk(t.Context(), OpOverride, job.ReadDraft([]byte(settings)), Many{IDs: of, OfSources: true})
 			if err != nil || len(why) > 0 {
 				t.Fatal(why, err)
 			}

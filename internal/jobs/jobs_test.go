@@ -370,7 +370,7 @@ func TestCommands(t *testing.T) {
 	if j := s.do(OpPause, made.ID); j.PausedBy != job.BySource {
 		t.Errorf("%+v", j)
 	}
-	why, err := s.Bulk(t.Context(), OpResume, Many{IDs: []uuid.UUID{made.ID, uuid.Nil, made.ID}})
+	why, err := s.Bulk(t.Context(), OpResume, nil, Many{IDs: []uuid.UUID{made.ID, uuid.Nil, made.ID}})
 	if refusal := (*Refusal)(nil); err != nil || len(why) != 2 || !errors.As(why[made.ID], &refusal) ||
 		!errors.Is(why[uuid.Nil], ErrNotFound) {
 		t.Errorf("%v, %v", why, err)

@@ -14,23 +14,6 @@ import (
 	"github.com/millrace-io/millrace/schemas/source"
 )
 
-// Filter selects jobs. The zero value of a field selects all.
-type Filter struct {
-	Text     string // a part of the name or of the URL of the source, in any case
-	Status   string
-	Health   string
-	Auto     *bool
-	Priority *int
-	Sources  []uuid.UUID // only jobs of these
-}
-
-var where = `WHERE ($1 = '' OR strpos(lower(j.source_name), lower($1)) > 0 OR strpos(lower(j.url), lower($1)) > 0)
-	AND ($2 = '' OR j.status = $2) AND ($3::boolean IS NULL OR j.auto_managed = $3)
-	AND ($4::integer IS NULL OR j.priority = $4) AND ($5::uuid[] IS NULL OR j.source_id = ANY ($5))
-	AND ($6 = '' OR ` + HealthSQL + ` = $6)`
-
-func (f Filter) args() []any { return []any{f.Text, f.Status, f.Auto, f.Priority, f.Sources, f.Health} }
-
 // JobSource is the source of a job, as it is in the table.
 type JobSource struct {
 	ID       uuid.UUID `json:"id" format:"uuid"`
@@ -50,7 +33,7 @@ type JobDetail struct {
 // List returns up to limit jobs that a filter selects, of those that were made after
 // another one; the oldest first.
 func (s *Store) List(ctx context.Context, f Filter, after uuid.UUID, limit int) ([]JobDetail, error) {
-	return s.details(ctx, where+" AND j.id > $7 ORDER BY j.id LIMIT $8", append(f.args(), after, limit)...)
+	return s.details(ctx, where+" AND j.id > $9 ORDER BY j.id LIMIT $10", append(f.args(), after, limit)...)
 }
 
 // Count returns how many jobs a filter selects.

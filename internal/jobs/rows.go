@@ -162,16 +162,21 @@ func readJobs(ctx context.Context, from querier, where string, args ...any) ([]*
 	return pgx.CollectRows(rows, scanJob)
 }
 
-// lockJobs holds jobs until the transaction ends, and reads them. Their order is one
-// for all: two transactions do not wait for each other. A statement that both waits and
-// reads would not see the settings and the schedule that a job has got meanwhile.
+// lockJobs holds jobs until the transaction ends, and reads them. A statement that both
+// waits and reads would not see the settings and the schedule that a job has got meanwhile.
 func (c *change) lockJobs(ctx context.Context, column string, ids []uuid.UUID) ([]*record, error) {
-	locked := "SELECT FROM millrace.job_status WHERE id IN (SELECT id FROM millrace.job_settings WHERE " + column +
-		" = ANY ($1)) ORDER BY id FOR UPDATE"
-	if _, err := c.Exec(ctx, locked, ids); err != nil {
+	if err := c.hold(ctx, column, ids); err != nil {
 		return nil, err
 	}
 	return readJobs(ctx, c, "WHERE j."+column+" = ANY ($1) ORDER BY j.id", ids)
+}
+
+// hold locks jobs until the transaction ends. Their order is one for all: two transactions
+// do not wait for each other.
+func (c *change) hold(ctx context.Context, column string, ids []uuid.UUID) error {
+	_, err := c.Exec(ctx, "SELECT FROM millrace.job_status WHERE id IN (SELECT id FROM millrace.job_settings WHERE "+
+		column+" = ANY ($1)) ORDER BY id FOR UPDATE", ids)
+	return err
 }
 
 // save writes a job that has changed, with the schedule that it has begun.

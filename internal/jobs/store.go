@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/millrace-io/millrace/internal/acts"
 )
 
 // ErrNotFound is the error of a job, or of a source, that does not exist.
@@ -46,7 +48,7 @@ func (s *Store) Pool() *pgxpool.Pool { return s.pool }
 
 // change is a transaction that changes jobs.
 type change struct {
-	pgx.Tx
+	acts.Tx
 	now     time.Time   // of the database, when the transaction began
 	room    int         // how many more jobs may run soon after they are made or enabled
 	batch   pgx.Batch   // what is written before the commit, and then:
@@ -110,17 +112,7 @@ const tries = 5
 // transact commits what do does.
 func (s *Store) transact(ctx context.Context, what string, do func(*change) error) error {
 	for attempt := 1; ; attempt++ {
-		err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-			c := &change{Tx: tx}
-			if err := tx.QueryRow(ctx, beginSQL, atOnce).Scan(&c.now, &c.room); err != nil {
-				return err
-			}
-			c.now = c.now.UTC()
-			if err := do(c); err != nil {
-				return err
-			}
-			return c.write(ctx)
-		})
+		err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return within(ctx, tx, do) })
 		if err == nil {
 			return nil
 		}
@@ -128,6 +120,19 @@ func (s *Store) transact(ctx context.Context, what string, do func(*change) erro
 			return fmt.Errorf("%s: %w", what, err)
 		}
 	}
+}
+
+// within does what do does in a transaction of the caller's.
+func within(ctx context.Context, tx acts.Tx, do func(*change) error) error {
+	c := &change{Tx: tx}
+	if err := tx.QueryRow(ctx, beginSQL, atOnce).Scan(&c.now, &c.room); err != nil {
+		return err
+	}
+	c.now = c.now.UTC()
+	if err := do(c); err != nil {
+		return err
+	}
+	return c.write(ctx)
 }
 
 // cutShort tells whether a transaction will go better when it is tried again:

@@ -24,9 +24,14 @@ type Outbox struct {
 // New returns the outbox of a stream.
 func New(stream string) *Outbox { return &Outbox{stream, make(chan struct{}, 1)} }
 
+// Sender is a transaction, or a connection in one.
+type Sender interface {
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
 // Add adds messages in the caller's transaction. After the commit the caller calls
 // Wake.
-func (o *Outbox) Add(ctx context.Context, tx pgx.Tx, messages []Message) error {
+func (o *Outbox) Add(ctx context.Context, tx Sender, messages []Message) error {
 	if len(messages) == 0 {
 		return nil
 	}

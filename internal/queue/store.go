@@ -128,6 +128,9 @@ func (s *Store) Transact(ctx context.Context, what string, do func(*Tx) error) e
 			if t.announced {
 				s.Announce()
 			}
+			for _, do := range t.committed {
+				do()
+			}
 			s.tellTraces(ctx, begin, t)
 			return nil
 		}
@@ -171,7 +174,15 @@ type Tx struct {
 	announced bool // there are entries in the outbox by it
 	traced    []tracedMove
 	adding    []trace.Span // of items that are added
+	committed []func()
 }
+
+// Conn is the connection of the transaction, for statements that are not of this package. What
+// has gathered is sent first.
+func (t *Tx) Conn(ctx context.Context) (*pgx.Conn, error) { return t.conn, t.Flush(ctx) }
+
+// OnCommit has do called after the commit.
+func (t *Tx) OnCommit(do func()) { t.committed = append(t.committed, do) }
 
 // Flush sends what has gathered and runs its callbacks.
 func (t *Tx) Flush(ctx context.Context) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/outbox"
 	"github.com/millrace-io/millrace/schemas/source"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -42,7 +43,7 @@ func (s *Store) Pool() *pgxpool.Pool { return s.pool }
 
 // change is a transaction with the events that it commits with.
 type change struct {
-	pgx.Tx
+	acts.Tx
 	now    time.Time // of the database, when the transaction began
 	events []outbox.Message
 	err    error // the first of an event that cannot be written
@@ -51,17 +52,9 @@ type change struct {
 // transact commits what do does, together with its events.
 func (s *Store) transact(ctx context.Context, what string, do func(*change) error) error {
 	told := false
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		c := &change{Tx: tx}
-		if err := tx.QueryRow(ctx, "SELECT now()").Scan(&c.now); err != nil {
-			return err
-		}
-		c.now = c.now.UTC()
-		if err := do(c); err != nil {
-			return err
-		}
-		told = len(c.events) > 0
-		return errors.Join(c.err, s.outbox.Add(ctx, tx, c.events))
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) (err error) {
+		told, err = s.within(ctx, tx, do)
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
@@ -70,6 +63,20 @@ func (s *Store) transact(ctx context.Context, what string, do func(*change) erro
 		s.outbox.Wake()
 	}
 	return nil
+}
+
+// within does what do does in a transaction of the caller's, who wakes the outbox after the
+// commit if there are events.
+func (s *Store) within(ctx context.Context, tx acts.Tx, do func(*change) error) (told bool, err error) {
+	c := &change{Tx: tx}
+	if err := tx.QueryRow(ctx, "SELECT now()").Scan(&c.now); err != nil {
+		return false, err
+	}
+	c.now = c.now.UTC()
+	if err := do(c); err != nil {
+		return false, err
+	}
+	return len(c.events) > 0, errors.Join(c.err, s.outbox.Add(ctx, tx, c.events))
 }
 
 // tell adds an event.
@@ -172,30 +179,37 @@ var Operations = []string{OpEnable, OpDisable, OpDelete}
 func (s *Store) Bulk(
 	ctx context.Context, operation string, ids []uuid.UUID, reason string,
 ) (missing map[uuid.UUID]bool, err error) {
-	err = s.transact(ctx, fmt.Sprintf("%s %d sources", operation, len(ids)), func(c *change) error {
-		found, err := c.lock(ctx, ids)
-		if err != nil {
-			return err
-		}
-		var all []source.CrawlSource
-		missing = map[uuid.UUID]bool{}
-		for _, id := range ids {
-			if was, ok := found[id]; ok {
-				all = append(all, was)
-				delete(found, id) // named twice, it is done once
-			} else if !slices.ContainsFunc(all, func(s source.CrawlSource) bool { return s.ID == id }) {
-				missing[id] = true
-			}
-		}
-		if operation == OpDelete {
-			return c.remove(ctx, all, reason)
-		}
-		edits := make([]edit, len(all))
-		for i, was := range all {
-			edits[i] = edit{was, toggled(operation == OpEnable)(was.Fields)}
-		}
-		_, err = c.update(ctx, edits, reason)
+	err = s.transact(ctx, fmt.Sprintf("%s %d sources", operation, len(ids)), func(c *change) (err error) {
+		missing, err = c.bulk(ctx, operation, ids, reason)
 		return err
 	})
+	return missing, err
+}
+
+func (c *change) bulk(
+	ctx context.Context, operation string, ids []uuid.UUID, reason string,
+) (missing map[uuid.UUID]bool, err error) {
+	found, err := c.lock(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	var all []source.CrawlSource
+	missing = map[uuid.UUID]bool{}
+	for _, id := range ids {
+		if was, ok := found[id]; ok {
+			all = append(all, was)
+			delete(found, id) // named twice, it is done once
+		} else if !slices.ContainsFunc(all, func(s source.CrawlSource) bool { return s.ID == id }) {
+			missing[id] = true
+		}
+	}
+	if operation == OpDelete {
+		return missing, c.remove(ctx, all, reason)
+	}
+	edits := make([]edit, len(all))
+	for i, was := range all {
+		edits[i] = edit{was, toggled(operation == OpEnable)(was.Fields)}
+	}
+	_, err = c.update(ctx, edits, reason)
 	return missing, err
 }

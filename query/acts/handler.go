@@ -3,11 +3,13 @@ package acts
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/millrace-io/millrace/internal/acts"
+	"github.com/millrace-io/millrace/internal/acts/items"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
@@ -21,11 +23,14 @@ import (
 // Handler answers the reads.
 type Handler struct {
 	store  *acts.Store
+	items  *items.Subject
 	owners userqueue.Owners
 }
 
 // New returns the handler; Register puts it on a server.
-func New(store *acts.Store, owners userqueue.Owners) *Handler { return &Handler{store, owners} }
+func New(store *acts.Store, of *items.Subject, owners userqueue.Owners) *Handler {
+	return &Handler{store, of, owners}
+}
 
 // Register adds the routes, for callers with the scope read.
 func (h *Handler) Register(api endpoint.API) {
@@ -56,22 +61,26 @@ type ActsRequest struct {
 }
 
 // Acts is a page of acts.
-type Acts struct{ reads.List[acts.Act] }
+type Acts struct{ reads.List[recrawl.Act] }
 
 func (h *Handler) list(ctx context.Context, in *ActsRequest) (Acts, error) {
 	all, err := h.store.List(ctx, in.Cursor, in.Limit+1)
-	return Acts{reads.ListOf(reads.Numbers, all, in.Limit, func(a acts.Act) int64 { return a.ID })}, err
+	shown := make([]recrawl.Act, len(all))
+	for i, a := range all {
+		shown[i] = recrawl.ActOf(a)
+	}
+	return Acts{reads.ListOf(reads.Numbers, shown, in.Limit, func(a recrawl.Act) int64 { return a.ID })}, err
 }
 
 // CountActRequest is a filter with what is to be done.
 type CountActRequest struct {
 	httpapi.Params
 	Move string `query:"move" required:"true" enum:"retry,cancel"`
-	acts.ItemFilter
+	items.ItemFilter
 }
 
 func (h *Handler) count(ctx context.Context, in *CountActRequest) (acts.ActCount, error) {
-	return h.store.Count(ctx, acts.Request{Move: in.Move, Filter: in.ItemFilter})
+	return h.store.Count(ctx, acts.Request{Subject: items.Name, Move: in.Move, Filter: in.ItemFilter})
 }
 
 // CountErrorsRequest is a filter of errors of batches.
@@ -108,7 +117,7 @@ func (r *CountErrorsRequest) Resolve(ctx huma.Context) []error {
 }
 
 func (h *Handler) countErrors(ctx context.Context, in *CountErrorsRequest) (acts.ActCount, error) {
-	return h.store.Count(ctx, acts.Request{Move: acts.Retry, Errors: in.filter()})
+	return h.store.Count(ctx, in.filter().Request())
 }
 
 // ActPath names an act.
@@ -117,37 +126,64 @@ type ActPath struct {
 	ID int64 `path:"id" minimum:"1"`
 }
 
-func (h *Handler) one(ctx context.Context, in *ActPath) (acts.Act, error) {
+func (h *Handler) one(ctx context.Context, in *ActPath) (recrawl.Act, error) {
 	a, err := h.store.Get(ctx, in.ID)
+	return recrawl.ActOf(a), known(err)
+}
+
+func known(err error) error {
 	if errors.Is(err, acts.ErrNoAct) {
-		return a, endpoint.NotFound("id", acts.Missing)
+		return endpoint.NotFound("id", acts.Missing)
 	}
-	return a, err
+	return err
+}
+
+// ActMember is a member of an act that was not moved.
+type ActMember struct {
+	Queue    string `json:"queue" doc:"Of an error of a batch: the one that it is tried again in; empty: it is gone, or has none" example:"mail"`
+	ID       int64  `json:"id" doc:"0: it has none"`
+	Key      string `json:"key,omitempty"`
+	Filename string `json:"filename,omitempty" doc:"Of a shard"`
+	Shard    *int32 `json:"shard,omitempty" doc:"Of a shard"`
+
+	JobID      *string `json:"job_id,omitempty" doc:"Of an error of a batch: the one of the batch; of a job: its own"`
+	BatchIndex *int32  `json:"batch_index,omitempty" doc:"Of an error of a batch"`
+	Position   *int32  `json:"position,omitempty" doc:"Of an error of a batch"`
+
+	SourceID   string `json:"source_id,omitempty" doc:"Of a source, or a job"`
+	SourceName string `json:"source_name,omitempty" doc:"Of a source, or a job; absent: there is none any more"`
+
+	Outcome string `json:"outcome" enum:"skipped,failed"`
+	Reason  string `json:"reason" example:"is started"`
 }
 
 // ActMembers are members of an act.
 type ActMembers struct {
-	Items []acts.ActMember `json:"items" nullable:"false"`
+	Items []ActMember `json:"items" nullable:"false"`
 }
 
 func (h *Handler) members(ctx context.Context, in *ActPath) (ActMembers, error) {
-	if _, err := h.one(ctx, in); err != nil {
-		return ActMembers{}, err
-	}
 	all, err := h.store.Members(ctx, in.ID)
-	return ActMembers{append([]acts.ActMember{}, all...)}, err
+	out := ActMembers{make([]ActMember, len(all))}
+	for i, m := range all {
+		if err := json.Unmarshal(m.Details, &out.Items[i]); err != nil {
+			return out, err
+		}
+		out.Items[i].Outcome, out.Items[i].Reason = m.Outcome, m.Reason
+	}
+	return out, known(err)
 }
 
 // FailuresRequest is a filter of failures.
 type FailuresRequest struct {
 	httpapi.Params
-	acts.ItemFilter
+	items.ItemFilter
 }
 
-func (h *Handler) failures(ctx context.Context, in *FailuresRequest) (acts.Failures, error) {
+func (h *Handler) failures(ctx context.Context, in *FailuresRequest) (items.Failures, error) {
 	visible, err := userqueue.VisibleTo(ctx, h.owners, in.Queue)
 	if err != nil {
-		return acts.Failures{}, err
+		return items.Failures{}, err
 	}
-	return h.store.Failures(ctx, in.ItemFilter, visible)
+	return h.items.Failures(ctx, in.ItemFilter, visible)
 }

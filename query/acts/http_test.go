@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/internal/acts"
+	"github.com/millrace-io/millrace/internal/acts/items"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/queue"
@@ -40,11 +41,14 @@ func TestReads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := acts.New(own, s.Store, errs, embeddedtest.Log(t))
+	store, err := acts.New(s.Store.Queues(), embeddedtest.Log(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Serve(auth.New(auth.Config{Secret: secret}), query.New(store, nobody{}))
+	of := items.New(own, s.Store)
+	store.Add(of)
+	store.Add(errs.Subject())
+	s.Serve(auth.New(auth.Config{Secret: secret}), query.New(store, of, nobody{}))
 	if status, _ := s.Get("/acts"); status != 401 {
 		t.Errorf("without a token: %d", status)
 	}
@@ -86,8 +90,8 @@ func TestReads(t *testing.T) {
 	get("/acts", 200, `{"items":[]}`)
 	for range 2 {
 		if _, _, err := store.Begin(t.Context(), acts.Request{
-			Move:   acts.Retry,
-			Filter: acts.ItemFilter{Queue: "mail"},
+			Subject: items.Name, Move: items.Retry,
+			Filter: items.ItemFilter{Queue: "mail"},
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -3,13 +3,11 @@ package jobs
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
+	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
@@ -20,10 +18,13 @@ import (
 )
 
 // Handler answers the reads.
-type Handler struct{ store *jobs.Store }
+type Handler struct {
+	store *jobs.Store
+	acts  *acts.Store
+}
 
 // New returns the handler; Register puts it on a server.
-func New(store *jobs.Store) *Handler { return &Handler{store} }
+func New(store *jobs.Store, bulk *acts.Store) *Handler { return &Handler{store, bulk} }
 
 // Register adds the routes, for callers with the scope read.
 func (h *Handler) Register(api endpoint.API) {
@@ -31,6 +32,8 @@ func (h *Handler) Register(api endpoint.API) {
 	api = api.At("/jobs", "Jobs")
 	endpoint.Get(api, read("list-jobs", "", "Jobs with their sources and their health, the oldest first"), h.list)
 	endpoint.Get(api, read("get-job-stats", "/stats", "The numbers of all jobs and runs"), h.stats)
+	endpoint.Get(api, read("count-jobs-act", "/acts/count", "How many jobs a bulk action would be about",
+		"The number of jobs that the filter matches now. Nothing is done."), h.count)
 	endpoint.Get(api, read("get-job", "/{id}", "A job"), h.one)
 	endpoint.Get(api, read("get-job-of-source", "/by-source/{source_id}",
 		"The job of a source, with its health and last runs"), h.ofSource)
@@ -49,60 +52,38 @@ var (
 	ledgerCursor    = reads.Times("due times of a job")
 )
 
-// ListJobsRequest are the parameters of a list of jobs.
-type ListJobsRequest struct {
+// SelectJobsRequest selects jobs.
+type SelectJobsRequest struct {
 	httpapi.Params
-	reads.Page
-	Q        string `query:"q" doc:"Only jobs of sources with this in their name or URL, in any case" example:"news"`
-	SourceID string `query:"source_id" maxLength:"4000" doc:"Only jobs of these sources: up to 100 ids, between commas"`
-	Status   string `query:"status" enum:"pending,running,paused,failed,orphaned" doc:"Only jobs in this status"`
-	Health   string `query:"health" enum:"healthy,warning,failed,unknown" doc:"Only jobs of this health"`
-	Auto     string `query:"auto_managed" enum:"true,false" doc:"Only jobs that follow their sources, or that do not"`
-	Priority int    `query:"priority" minimum:"-1" maximum:"100" default:"-1" doc:"Only jobs of this priority; -1: of any"`
-	after    uuid.UUID
-	sources  []uuid.UUID
+	jobs.JobFilter
 }
 
-// maxSources is how many sources a list of jobs may be asked for.
-const maxSources = 100
+// Resolve implements huma.Resolver.
+func (r *SelectJobsRequest) Resolve(ctx huma.Context) []error {
+	errs := r.Params.Resolve(ctx)
+	for _, rule := range r.Check() {
+		errs = append(errs, httpapi.FieldError(rule))
+	}
+	return errs
+}
 
-// readSources reads the ids of sources.
-func (r *ListJobsRequest) readSources() (errs []error) {
-	if r.SourceID == "" {
-		return nil
-	}
-	texts := strings.Split(r.SourceID, ",")
-	if len(texts) > maxSources {
-		return []error{httpapi.FieldError{
-			Field: "source_id", Code: "length", Rule: fmt.Sprintf("must be at most %d ids", maxSources),
-		}}
-	}
-	for _, text := range texts {
-		id, ok := source.ParseID(text)
-		if !ok {
-			return []error{httpapi.FieldError(source.BadID("source_id"))}
-		}
-		r.sources = append(r.sources, id)
-	}
-	return nil
+// ListJobsRequest are the parameters of a list of jobs.
+type ListJobsRequest struct {
+	SelectJobsRequest
+	reads.Page
+	after uuid.UUID
 }
 
 // Resolve implements huma.Resolver.
 func (r *ListJobsRequest) Resolve(ctx huma.Context) []error {
-	errs := append(r.Params.Resolve(ctx), r.readSources()...)
+	errs := r.SelectJobsRequest.Resolve(ctx)
 	var err error
 	r.after, err = jobCursor.After(r.Cursor)
-	errs = append(errs, endpoint.Faults(err)...)
-	switch {
-	case len(r.Q) > source.MaxURL:
-		errs = append(errs, httpapi.FieldError{Field: "q", Code: "length", Rule: "must be at most 2048 bytes"})
-	case !utf8.ValidString(r.Q) || strings.ContainsRune(r.Q, 0):
-		errs = append(errs, httpapi.FieldError{
-			Field: "q", Code: "utf8",
-			Rule: "must be valid UTF-8 without zero bytes",
-		})
-	}
-	return errs
+	return append(errs, endpoint.Faults(err)...)
+}
+
+func (h *Handler) count(ctx context.Context, in *SelectJobsRequest) (acts.ActCount, error) {
+	return h.acts.Count(ctx, acts.Request{Subject: jobs.Subject, Filter: in.JobFilter})
 }
 
 // JobPage is a page of jobs.
@@ -112,14 +93,7 @@ type JobPage struct {
 }
 
 func (h *Handler) list(ctx context.Context, in *ListJobsRequest) (JobPage, error) {
-	f := jobs.Filter{Text: in.Q, Status: in.Status, Health: in.Health, Sources: in.sources}
-	if in.Auto != "" {
-		auto := in.Auto == "true"
-		f.Auto = &auto
-	}
-	if in.Priority >= 0 {
-		f.Priority = &in.Priority
-	}
+	f := in.Filter()
 	all, err := h.store.List(ctx, f, in.after, in.Limit+1)
 	if err != nil {
 		return JobPage{}, err

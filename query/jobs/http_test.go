@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/jobs"
@@ -39,7 +40,12 @@ func serve(t *testing.T) *site {
 	if s.store, err = jobs.New(jobs.Config{}, s.Store.Pool()); err != nil {
 		t.Fatal(err)
 	}
-	s.Serve(auth.New(auth.Config{}), New(s.store))
+	bulk, err := acts.New(s.Store.Queues(), embeddedtest.Log(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bulk.Add(s.store.Subject())
+	s.Serve(auth.New(auth.Config{}), New(s.store, bulk))
 	return s
 }
 

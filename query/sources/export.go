@@ -55,11 +55,11 @@ func (h *Handler) serveExport(api endpoint.API) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		query := r.URL.Query()
 		format := query.Get("format")
-		selection := Selection{
+		selection := sources.SourceFilter{
 			Q: query.Get("q"), Enabled: query.Get("enabled"), Priority: query.Get("priority"),
 			Job: query.Get("job_status"), Health: query.Get("health"),
 		}
-		errs := selection.check()
+		broken := selection.Check()
 		for _, c := range []struct {
 			field, value string
 			known        []string
@@ -72,23 +72,23 @@ func (h *Handler) serveExport(api endpoint.API) http.HandlerFunc {
 		} {
 			if !slices.Contains(c.known, c.value) {
 				rule := "must be one of " + strings.TrimPrefix(strings.Join(c.known, ", "), ", ")
-				errs = append(errs, httpapi.FieldError{Field: c.field, Code: c.field + "_unknown", Rule: rule})
+				broken = append(broken, source.Invalid{Field: c.field, Code: c.field + "_unknown", Rule: rule})
 			}
 		}
-		if len(errs) > 0 {
+		if len(broken) > 0 {
 			p := httpapi.NewProblem(http.StatusBadRequest, "the request breaks a rule")
-			for _, e := range errs {
-				p.Errors = append(p.Errors, e.(httpapi.FieldError))
+			for _, b := range broken {
+				p.Errors = append(p.Errors, httpapi.FieldError(b))
 			}
 			httpapi.WriteProblem(w, p)
 			return
 		}
-		first, err := h.store.List(r.Context(), selection.filter(), uuid.Nil, exportPage)
+		first, err := h.store.List(r.Context(), selection.Filter(), uuid.Nil, exportPage)
 		if err != nil {
 			api.Refuse(w, err)
 			return
 		}
-		if err := h.export(r.Context(), w, format, selection.filter(), first); err != nil {
+		if err := h.export(r.Context(), w, format, selection.Filter(), first); err != nil {
 			httpapi.Abort(httpapi.Internal(err))
 		}
 	}

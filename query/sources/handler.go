@@ -3,12 +3,11 @@ package sources
 import (
 	"context"
 	"errors"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
+	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
@@ -18,56 +17,43 @@ import (
 )
 
 // Handler answers the reads.
-type Handler struct{ store *sources.Store }
+type Handler struct {
+	store *sources.Store
+	acts  *acts.Store
+}
 
 // New returns the handler; Register puts it on a server.
-func New(store *sources.Store) *Handler { return &Handler{store} }
+func New(store *sources.Store, bulk *acts.Store) *Handler { return &Handler{store, bulk} }
 
 // Register adds the routes, for callers with the scope read.
 func (h *Handler) Register(api endpoint.API) {
 	api = api.At("/sources", "Sources")
 	read := endpoint.For(auth.Read)
 	endpoint.Get(api, read("list-sources", "", "Sources that are crawled, the oldest first"), h.list)
+	endpoint.Get(api, read("count-sources-act", "/acts/count", "How many sources a bulk action would be about",
+		"The number of sources that the filter matches now. Nothing is done."), h.count)
 	endpoint.Get(api, read("get-source", "/{id}", "A source"), h.one)
 	h.registerExport(api)
 }
 
-// Selection are the parameters that select sources.
-type Selection struct {
-	Q        string `query:"q" doc:"Only sources with this in their name or URL, in any case" example:"news"`
-	Enabled  string `query:"enabled" enum:"true,false" doc:"Only sources that are enabled, or that are not"`
-	Priority string `query:"priority" enum:"low,normal,high,critical" doc:"Only sources of this priority"`
-	Job      string `query:"job_status" enum:"pending,running,paused,failed,orphaned" doc:"Only sources whose job is in this status"`
-	Health   string `query:"health" enum:"healthy,warning,failed,unknown" doc:"Only sources whose job is of this health"`
+// SelectSourcesRequest selects sources.
+type SelectSourcesRequest struct {
+	httpapi.Params
+	sources.SourceFilter
 }
 
-func (s Selection) filter() sources.Filter {
-	f := sources.Filter{Text: s.Q, Priority: s.Priority, Job: s.Job, Health: s.Health}
-	if s.Enabled != "" {
-		enabled := s.Enabled == "true"
-		f.Enabled = &enabled
-	}
-	return f
-}
-
-// check lists what is wrong with a selection beyond its schema.
-func (s Selection) check() (errs []error) {
-	switch {
-	case len(s.Q) > source.MaxURL:
-		errs = append(errs, httpapi.FieldError{Field: "q", Code: "length", Rule: "must be at most 2048 bytes"})
-	case !utf8.ValidString(s.Q) || strings.ContainsRune(s.Q, 0):
-		errs = append(errs, httpapi.FieldError{
-			Field: "q", Code: "utf8",
-			Rule: "must be valid UTF-8 without zero bytes",
-		})
+// Resolve implements huma.Resolver.
+func (r *SelectSourcesRequest) Resolve(ctx huma.Context) []error {
+	errs := r.Params.Resolve(ctx)
+	for _, rule := range r.Check() {
+		errs = append(errs, httpapi.FieldError(rule))
 	}
 	return errs
 }
 
 // ListSourcesRequest are the parameters of a list.
 type ListSourcesRequest struct {
-	httpapi.Params
-	Selection
+	SelectSourcesRequest
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many sources a page has at most"`
 	Cursor string `query:"cursor" doc:"next_cursor of the page before, with the same filters"`
 	after  uuid.UUID
@@ -75,13 +61,17 @@ type ListSourcesRequest struct {
 
 // Resolve implements huma.Resolver.
 func (r *ListSourcesRequest) Resolve(ctx huma.Context) []error {
-	errs := append(r.Params.Resolve(ctx), r.check()...)
+	errs := r.SelectSourcesRequest.Resolve(ctx)
 	var err error
 	r.after, err = sourceCursor.After(r.Cursor)
 	return append(errs, endpoint.Faults(err)...)
 }
 
 var sourceCursor = reads.IDs("sources")
+
+func (h *Handler) count(ctx context.Context, in *SelectSourcesRequest) (acts.ActCount, error) {
+	return h.acts.Count(ctx, acts.Request{Subject: sources.Subject, Filter: in.SourceFilter})
+}
 
 // CrawlSourcePage is a page of sources.
 type CrawlSourcePage struct {
@@ -90,7 +80,7 @@ type CrawlSourcePage struct {
 }
 
 func (h *Handler) list(ctx context.Context, in *ListSourcesRequest) (CrawlSourcePage, error) {
-	f := in.filter()
+	f := in.Filter()
 	all, err := h.store.List(ctx, f, in.after, in.Limit+1)
 	if err != nil {
 		return CrawlSourcePage{}, err

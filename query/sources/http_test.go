@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/queue"
@@ -37,7 +38,12 @@ func serve(t *testing.T, a *auth.Auth) *site {
 	if s.store, err = sources.New(s.Store.Pool()); err != nil {
 		t.Fatal(err)
 	}
-	s.Serve(a, New(s.store))
+	bulk, err := acts.New(s.Store.Queues(), embeddedtest.Log(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bulk.Add(s.store.Subject())
+	s.Serve(a, New(s.store, bulk))
 	return s
 }
 

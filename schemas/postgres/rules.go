@@ -35,7 +35,6 @@ var Rules = map[string]Rule{
 
 	"act_pkey":        {"id", "must not be that of a bulk action that is there"},
 	"act_request":     {"Idempotency-Key", "must not be that of another bulk action"},
-	"act_move_check":  {"action", "must be retry or cancel"},
 	"act_state_check": {"state", "must be running, finished or stopped"},
 	"act_check":       {"state", "must be running while the bulk action has no end, and no longer"},
 

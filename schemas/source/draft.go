@@ -208,6 +208,17 @@ func plain(field, text string, most int) *Invalid {
 // CheckReason returns the rule that the reason of a change breaks, or nil.
 func CheckReason(reason string) *Invalid { return plain("reason", reason, MaxReason) }
 
+// CheckSearch returns the rules that a text breaks which names and URLs are searched for.
+func CheckSearch(field, text string) []Invalid {
+	switch {
+	case len(text) > MaxURL:
+		return []Invalid{{Field: field, Code: "length", Rule: fmt.Sprintf("must be at most %d bytes", MaxURL)}}
+	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
+		return []Invalid{{Field: field, Code: "utf8", Rule: "must be valid UTF-8 without zero bytes"}}
+	}
+	return nil
+}
+
 func (d *Draft) checkURL(text string) {
 	if !d.plain("url", text, MaxURL) {
 		return

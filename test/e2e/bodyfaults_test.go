@@ -45,6 +45,7 @@ var faultyBodies = map[string]faultyBody{
 	"post /events/batch": {body: `{"events":[{"stage":"printed"}]}`, fields: "events[0].stage events[0].occurred_at"},
 
 	"post /jobs":                  {body: `{"source_id":"x","priority":101}`, fields: "source_id priority"},
+	"post /jobs/acts":             {body: `{"move":"mend","filter":{"source_id":"x"}}`, fields: "move source_id"},
 	"post /jobs/bulk":             {body: `{"operation":"x","ids":[]}`, fields: "operation ids"},
 	"post /jobs/migrate":          {body: `{}`},
 	"post /jobs/reconcile":        {body: `{"dry_run":1}`, fields: "dry_run"},
@@ -55,6 +56,7 @@ var faultyBodies = map[string]faultyBody{
 	"post /jobs/{id}/unskip-next": {path: "/jobs/x/unskip-next", body: `{}`, fields: "id"},
 	"put /jobs/{id}/override":     {path: "/jobs/x/override", body: `{"max_attempts":0}`, fields: "id max_attempts"},
 	"post /sources":               {body: `{"name":"","url":"ftp://x"}`, fields: "name url"},
+	"post /sources/acts":          {body: `{"move":"mend","filter":{"priority":"lowest"}}`, fields: "move filter.priority"},
 	"post /sources/bulk":          {body: `{"operation":"x","ids":[]}`, fields: "operation ids"},
 	"put /sources/{id}":           {path: "/sources/x", body: `{"max_depth":0}`, fields: "id max_depth"},
 	"post /sources/{id}/disable":  {path: "/sources/" + anyID + "/disable", body: `{"reason":"\u0000"}`, fields: "reason"},

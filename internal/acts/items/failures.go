@@ -1,4 +1,4 @@
-package acts
+package items
 
 import (
 	"cmp"
@@ -35,7 +35,7 @@ const (
 // Failures puts failed items together by their errors. A state of live items in a
 // user-defined queue is allowed as well: scheduled ones have failed before. Of private items
 // it has those that are visible.
-func (s *Store) Failures(ctx context.Context, f ItemFilter, visible userqueue.Visible) (Failures, error) {
+func (s *Subject) Failures(ctx context.Context, f ItemFilter, visible userqueue.Visible) (Failures, error) {
 	move := Retry
 	if slices.Contains(states[Cancel], f.State) {
 		move = Cancel

@@ -1,8 +1,7 @@
-package acts
+package items
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 
@@ -79,7 +78,7 @@ func (f ItemFilter) own() bool {
 
 // selection checks a filter and finds its queues. The error is an *item.Invalid,
 // queue.ErrNoQueue, tracking.ErrNoFile, or one of Postgres.
-func (s *Store) selection(ctx context.Context, move string, f ItemFilter) (selection, error) {
+func (s *Subject) selection(ctx context.Context, move string, f ItemFilter) (selection, error) {
 	sel := selection{fingerprint: f.Fingerprint}
 	if broken := f.Check(move); len(broken) > 0 {
 		return sel, &broken[0]
@@ -123,12 +122,9 @@ func (s *Store) selection(ctx context.Context, move string, f ItemFilter) (selec
 	return sel, nil
 }
 
-// errEnough ends each early.
-var errEnough = errors.New("enough")
-
 // each calls do with every item that passes, and the fingerprint of its error, until
 // do returns an error. It looks at so many items of a queue at most; 0: at all.
-func (s *Store) each(ctx context.Context, sel selection, limit int, do func(m queue.Member, print string) error) error {
+func (s *Subject) each(ctx context.Context, sel selection, limit int, do func(m queue.Member, print string) error) error {
 	prints := map[string]string{} // of errors, since many are the same
 	of := func(text string) string {
 		print, known := prints[text]

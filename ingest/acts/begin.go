@@ -1,0 +1,68 @@
+package acts
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/millrace-io/millrace/internal/acts"
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/endpoint"
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/recrawl"
+	"github.com/millrace-io/millrace/internal/userqueue"
+	"github.com/millrace-io/millrace/schemas/item"
+)
+
+// Asks is a document that asks for an act.
+type Asks interface {
+	// Check returns all rules that it breaks beyond its schema.
+	Check() []item.Invalid
+	Request() acts.Request
+}
+
+// BeginRequest is a request for an act.
+type BeginRequest[B Asks] struct {
+	httpapi.Params
+	Key  string `header:"Idempotency-Key" maxLength:"255" doc:"The same request with the same key, by the same caller, answers 200 with the act that the first has begun"`
+	Body B
+}
+
+// Resolve implements huma.Resolver.
+func (r *BeginRequest[B]) Resolve(ctx huma.Context) []error {
+	errs := r.Params.Resolve(ctx)
+	if rule := userqueue.CheckText("Idempotency-Key", r.Key); rule != nil {
+		errs = append(errs, httpapi.FieldError(*rule))
+	}
+	for _, rule := range r.Body.Check() {
+		errs = append(errs, httpapi.FieldError(rule))
+	}
+	return errs
+}
+
+// BegunAct is the answer.
+type BegunAct struct {
+	recrawl.Act
+	made bool
+}
+
+// Made implements endpoint.Created.
+func (a BegunAct) Made() bool { return a.made }
+
+// Begin adds an operation that begins acts, for callers with the scope admin.
+func Begin[B Asks](api endpoint.API, store *acts.Store, op endpoint.Operation) {
+	op.Scope = auth.Admin
+	endpoint.Post(api, op, func(ctx context.Context, in *BeginRequest[B]) (BegunAct, error) {
+		r := in.Body.Request()
+		r.By, r.Key = auth.CallerFrom(ctx).Subject, in.Key
+		a, made, err := store.Begin(ctx, r)
+		if errors.Is(err, acts.ErrKeyTaken) {
+			return BegunAct{}, httpapi.NewProblem(http.StatusConflict, err.Error(), httpapi.FieldError{
+				Field: "Idempotency-Key", Code: "taken", Rule: "must not be the key of a request for something else",
+			})
+		}
+		return BegunAct{recrawl.ActOf(a), made}, err
+	})
+}

@@ -1,0 +1,42 @@
+package jobs
+
+import (
+	ingestacts "github.com/millrace-io/millrace/ingest/acts"
+	"github.com/millrace-io/millrace/internal/acts"
+	"github.com/millrace-io/millrace/internal/endpoint"
+	"github.com/millrace-io/millrace/internal/jobs"
+	"github.com/millrace-io/millrace/schemas/job"
+)
+
+// registerActs adds the route that begins bulk actions on jobs.
+func (h *Handler) registerActs(api endpoint.API) {
+	ingestacts.Begin[BeginJobsActBody](api, h.acts, endpoint.Operation{
+		ID: "begin-jobs-act", Path: "/acts", Summary: "Do one thing to all jobs that a filter matches",
+		Text: "It begins a bulk action, whose record and progress GET /acts/{id} has, and which POST /acts/{id}/stop " +
+			"stops. Its members are the jobs that match now, the oldest 1,000,000 at most; an empty filter matches " +
+			"all. A job that does not match any more when its turn comes is skipped, and one that is refused has " +
+			"failed. GET /jobs/acts/count with the same filter says the number before.",
+	})
+}
+
+// BeginJobsActBody asks for an act on jobs.
+type BeginJobsActBody struct {
+	Move   string         `json:"move" enum:"pause,resume,force-run,skip-next,unskip-next,override" doc:"What is done to each"`
+	Filter jobs.JobFilter `json:"filter" doc:"As the parameters of GET /jobs; {}: all jobs"`
+	// Override is a pointer: other moves have none.
+	Override *JobOverride `json:"override,omitempty" doc:"Of override: the settings, as PUT /jobs/{id}/override takes them"`
+}
+
+// Check implements ingestacts.Asks.
+func (b BeginJobsActBody) Check() []job.Invalid {
+	return append(b.Filter.Check(), b.Override.check(b.Move, "move")...)
+}
+
+// Request implements ingestacts.Asks.
+func (b BeginJobsActBody) Request() acts.Request {
+	r := acts.Request{Subject: jobs.Subject, Move: b.Move, Filter: b.Filter}
+	if b.Override != nil {
+		r.Arguments = jobs.Settings{Override: b.Override.text}
+	}
+	return r
+}

@@ -1,0 +1,147 @@
+package jobs
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/millrace-io/millrace/internal/acts"
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/jobs"
+	"github.com/millrace-io/millrace/schemas/source"
+)
+
+// act begins an act on jobs, takes its turns, and returns its record then.
+func (s *site) act(body string, matched int) (a acts.Act) {
+	s.T.Helper()
+	status, text := s.Post("/jobs/acts", body)
+	if s.Into(&a, 201, status, text); a.Matched != matched || a.Subject != "jobs" {
+		s.T.Fatalf("%s matches %s, want %d", body, text, matched)
+	}
+	for a.State == acts.Running {
+		if _, err := s.bulk.Step(s.T.Context()); err != nil {
+			s.T.Fatal(err)
+		}
+		var err error
+		if a, err = s.bulk.Get(s.T.Context(), a.ID); err != nil {
+			s.T.Fatal(err)
+		}
+	}
+	if a.State != acts.Finished || a.Left != 0 {
+		s.T.Errorf("%+v", a)
+	}
+	return a
+}
+
+// TestAct: jobs are paused, resumed, run and set by filter, as /jobs/bulk does it by ids; those
+// that are refused have failed, with the reason.
+func TestAct(t *testing.T) {
+	s := serve(t, auth.New(auth.Config{}))
+	for i := range 20 {
+		id, f := uuid.New(), source.New()
+		f.Name, f.URL = fmt.Sprintf("source %d", i), "https://example.com"
+		s.tell(source.Created, id, f)
+		if i == 0 {
+			s.tell(source.Disabled, id, source.Toggle{Reason: "why"})
+		}
+	}
+	count := func(f jobs.Filter) int64 {
+		t.Helper()
+		n, err := s.store.Count(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	// "source 1" and "source 10" to "source 19".
+	if a := s.act(`{"move":"pause","filter":{"q":"SOURCE 1"}}`, 11); a.Done != 11 {
+		t.Errorf("%+v", a)
+	}
+	if a := s.act(`{"move":"pause","filter":{"status":"paused"}}`, 12); a.Done != 12 || count(jobs.Filter{Status: "paused"}) != 12 {
+		t.Errorf("those that are as they are to be: %+v", a)
+	}
+	a := s.act(`{"move":"resume","filter":{"status":"paused"}}`, 12)
+	if a.Done != 11 || a.Failed != 1 || count(jobs.Filter{Status: "paused"}) != 1 {
+		t.Errorf("one is of a source that is disabled: %+v", a)
+	}
+	members, err := s.bulk.Members(t.Context(), a.ID)
+	if err != nil || len(members) != 1 || !strings.Contains(members[0].Reason, "enable the source") ||
+		!strings.Contains(string(members[0].Details), `"source_name":"source 0"`) {
+		t.Errorf("%+v, %v", members, err)
+	}
+	if a := s.act(`{"move":"force-run","filter":{"status":"pending"}}`, 19); a.Done != 19 {
+		t.Errorf("%+v", a)
+	}
+	a = s.act(`{"move":"override","filter":{},"override":{"interval_minutes":45, "priority":7}}`, 20)
+	priority := 7
+	if a.Done != 20 || count(jobs.Filter{Priority: &priority}) != 20 || !strings.Contains(string(a.Arguments), `"priority":7`) {
+		t.Errorf("%+v", a)
+	}
+	if a := s.act(`{"move":"skip-next","filter":{"priority":6}}`, 0); a.Done != 0 {
+		t.Errorf("%+v", a)
+	}
+	if !strings.Contains(string(a.Filter), `"priority":-1`) {
+		t.Errorf("the filter of all is %s", a.Filter)
+	}
+}
+
+// TestActMeanwhile: a job that has gone, or that its filter does not match any more, is skipped.
+func TestActMeanwhile(t *testing.T) {
+	s := serve(t, auth.New(auth.Config{}))
+	gone, paused := s.made(), s.made()
+	s.made()
+	var a acts.Act
+	status, text := s.PostWith(http.Header{"Idempotency-Key": {"k"}}, "/jobs/acts", `{"move":"force-run","filter":{"status":"pending"}}`)
+	if s.Into(&a, 201, status, text); a.Matched != 3 {
+		t.Fatal(text)
+	}
+	if _, err := s.store.Do(t.Context(), jobs.OpPause, paused.ID); err != nil {
+		t.Fatal(err)
+	}
+	s.tell(source.Deleted, gone.SourceID, source.Deletion{Reason: "why"})
+	if _, err := s.bulk.Step(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a, err := s.bulk.Get(t.Context(), a.ID)
+	if err != nil || a.Done != 1 || a.Skipped != 2 || a.Failed != 0 {
+		t.Errorf("%+v, %v", a, err)
+	}
+	members, err := s.bulk.Members(t.Context(), a.ID)
+	if err != nil || len(members) != 2 {
+		t.Errorf("%+v, %v", members, err)
+	}
+	for _, m := range members {
+		want := map[string]string{gone.ID.String(): acts.Gone.Reason, paused.ID.String(): acts.Unmatched.Reason}[m.ID]
+		var details struct {
+			JobID string `json:"job_id"`
+		}
+		if err := json.Unmarshal(m.Details, &details); err != nil || details.JobID != m.ID || m.Reason != want {
+			t.Errorf("%s: %s, want %s; %s, %v", m.ID, m.Reason, want, m.Details, err)
+		}
+	}
+}
+
+// TestActRules: what cannot be is refused with its field.
+func TestActRules(t *testing.T) {
+	s := serve(t, auth.New(auth.Config{}))
+	for _, c := range []struct{ body, field string }{
+		{`{"move":"mend","filter":{}}`, "move"},
+		{`{"move":"pause"}`, "filter"},
+		{`{"move":"pause","filter":{"status":"asleep"}}`, "status"},
+		{`{"move":"pause","filter":{"priority":101}}`, "priority"},
+		{`{"move":"pause","filter":{"source_id":"x"}}`, "source_id"},
+		{`{"move":"pause","filter":{"colour":"red"}}`, "colour"},
+		{`{"move":"pause","filter":{},"override":{"interval_minutes":5}}`, "override"},
+		{`{"move":"override","filter":{}}`, "override"},
+		{`{"move":"override","filter":{},"override":{"max_attempts":0}}`, "override.max_attempts"},
+		{`{"move":"override","filter":{},"override":{"cron":"every day"}}`, "override.cron"},
+	} {
+		if status, text := s.Post("/jobs/acts", c.body); status != 400 || !strings.Contains(text, c.field) {
+			t.Errorf("%s: %d %s, want 400 and %s", c.body, status, text, c.field)
+		}
+	}
+}
