@@ -318,16 +318,19 @@ describe(`Source operations over ${many} sources`, { skip }, () => {
     await shows('registered-count', 'data-value', '1');
   });
 
-  test('jobs are paused and resumed together, each with its result, and found by their status', async () => {
+  test('jobs are paused by a filter and resumed by choice, and found by their status', async () => {
     await goto('/operations?q=site-10');
     await shows('registered-count', 'data-value', '878');
     await page.check('[data-testid="mark-page"]');
     await click('choose-all');
     await shows('chosen', 'data-value', '878');
     await click('bulk-pause');
-    await page.waitForSelector('[data-testid="confirm"] h2 >> text=Pause the jobs of 878 sources?');
+    await page.waitForSelector('[data-testid="confirm"] h2 >> text=Pause 878 jobs?');
     await click('confirm-act');
-    await page.waitForSelector('[data-testid="bulk-outcome"] >> text=878 jobs paused.');
+    await shows('act-state', 'data-value', 'finished');
+    await shows('act-done', 'data-value', '878');
+    await page.waitForSelector('text=Pause jobs of sources with “site-10” in their name or URL.');
+    await goto('/operations?q=site-10');
     await page.waitForSelector(`${row('Source 00010')} [data-testid="job"][data-value="paused"]`);
     await shows('health-paused', 'data-value', '878');
     // What is chosen is forgotten with the filter before, and that is as late as the search is slow.
@@ -477,7 +480,7 @@ describe(`Source operations over ${many} sources`, { skip }, () => {
     await gone('bulk-outcome');
   });
 
-  test('all that a filter selects are chosen, on every page, and changed together', async () => {
+  test('all that a filter selects are changed together, on every page, with a record', async () => {
     await goto('/operations?enabled=true');
     const left = String(many + 2 - 3);
     await shows('registered-count', 'data-value', left);
@@ -486,8 +489,12 @@ describe(`Source operations over ${many} sources`, { skip }, () => {
     await click('choose-all');
     await shows('chosen', 'data-value', left);
     await click('bulk-disable');
+    await page.waitForSelector(`[data-testid="confirm"] h2 >> text=Disable ${Number(left).toLocaleString('en')} sources?`);
+    await fill('reason', 'all at once');
     await click('confirm-act');
-    await shows('bulk-outcome');
+    await shows('act-state', 'data-value', 'finished');
+    await shows('act-done', 'data-value', left);
+    await goto('/operations?enabled=true');
     await poll('all to be disabled', async () => (await millrace.get('/sources?enabled=true')).total === 0);
     await page.waitForSelector('[data-testid="nothing"] >> text=No registered source passes these filters');
   });

@@ -18,6 +18,18 @@ describe('the words of a filter', () => {
     [{ job_id: 'j', platform: 'tiktok', from: '2026-02-10T00:00:00Z' }, 'errors of the job j from tiktok read since 2026-02-10T00:00:00Z'],
     [{ category: 'network', project_id: 'p', fingerprint: 'no route to ‹n›' }, 'errors of the category network of the project p with the message “no route to ‹n›”'],
   ])('%o of batches are %s', (errors, want) => expect(wordsOf({ errors })).toBe(want));
+
+  it.each([
+    [{}, 'all sources'],
+    [{ q: 'news', enabled: 'false', priority: 'low' }, 'disabled sources with “news” in their name or URL of low priority'],
+    [{ job_status: 'paused', health: 'failed' }, 'sources whose job is paused whose health is failed'],
+  ] as const)('%o of sources are %s', (sources, want) => expect(wordsOf({ sources })).toBe(want));
+
+  it.each([
+    [{ priority: -1 }, 'jobs'],
+    [{ priority: 0, status: 'paused', auto_managed: 'false' }, 'paused manual jobs of priority 0'],
+    [{ priority: -1, q: 'news', enabled: 'true', source_priority: 'high' }, 'jobs of enabled sources with “news” in their name or URL of high priority'],
+  ] as const)('%o of jobs are %s', (jobs, want) => expect(wordsOf({ jobs })).toBe(want));
 });
 
 it('no two keys are alike', () => {

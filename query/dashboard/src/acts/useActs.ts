@@ -3,20 +3,30 @@ import { computed, toValue } from 'vue';
 import type { MaybeRefOrGetter } from 'vue';
 import { answers } from '../shared/api/answers';
 import { api, given } from '../shared/api/client';
-import type { Filter, Move, Target } from './act';
+import type { Schema } from '../shared/api/types';
+import type { Filter, JobFilter, Move, SourceFilter, Target } from './act';
 
-/** What an act would be about: the number of items, or of errors of batches, that a filter matches now. */
-export function useCount(move: Move, { filter, errors }: Target) {
+type ItemMove = Schema<'BeginActRequestBody'>['move'];
+type SourcesMove = Schema<'BeginSourcesActBody'>['move'];
+type JobsMove = Schema<'BeginJobsActBody'>['move'];
+
+/** What an act would be about: the number of members that a filter matches now. */
+export function useCount(move: Move, target: Target) {
   return useQuery({
-    queryKey: ['acts', 'count', move, filter ?? errors],
-    queryFn: async ({ signal }) =>
-      errors
-        ? (await api.GET('/crawl-errors/retry', { params: { query: given(errors) }, signal })).data!
-        : (await api.GET('/acts/count', { params: { query: { move, ...given(filter!) } }, signal })).data!,
+    queryKey: ['acts', 'count', move, target],
+    queryFn: ({ signal }) => count(move, target, signal),
     staleTime: 0,
     gcTime: 0,
     meta: { kept: false },
   });
+}
+
+async function count(move: Move, { filter, errors, sources, jobs }: Target, signal: AbortSignal) {
+  if (errors) return (await api.GET('/crawl-errors/retry', { params: { query: given(errors) }, signal })).data!;
+  if (sources) return (await api.GET('/sources/acts/count', { params: { query: given(sources) }, signal })).data!;
+  if (jobs) return (await api.GET('/jobs/acts/count', { params: { query: given(jobs) }, signal })).data!;
+  const query = { move: move as ItemMove, ...given(filter!) };
+  return (await api.GET('/acts/count', { params: { query }, signal })).data!;
 }
 
 /** Failed items by their errors. */
@@ -32,17 +42,29 @@ export function useFailures(filter: MaybeRefOrGetter<Filter>) {
 
 const told = { onSuccess: () => void answers.invalidateQueries({ queryKey: ['acts'] }) };
 
-/** Begins an act; the same key is the same act, however often it is sent. */
+/** What is asked for. The same key is the same act, however often it is sent. */
+interface Asked {
+  move: Move;
+  target: Target;
+  key: string;
+  /** Of acts on sources; empty: the server's own. */
+  reason?: string;
+}
+
+/** Begins an act. */
 export function useBegin() {
-  return useMutation({
-    mutationFn: async ({ move, target: { filter, errors }, key }: { move: Move; target: Target; key: string }) => {
-      const params = { header: { 'Idempotency-Key': key } };
-      return errors
-        ? (await api.POST('/crawl-errors/retry', { params, body: given(errors) })).data!
-        : (await api.POST('/acts', { params, body: { move, filter: given(filter!) as Filter } })).data!;
-    },
-    ...told,
-  });
+  return useMutation({ mutationFn: begin, ...told });
+}
+
+async function begin({ move, target: { filter, errors, sources, jobs }, key, reason }: Asked) {
+  const params = { header: { 'Idempotency-Key': key } };
+  if (errors) return (await api.POST('/crawl-errors/retry', { params, body: given(errors) })).data!;
+  if (sources) {
+    const body = { move: move as SourcesMove, filter: given(sources) as SourceFilter, ...given({ reason }) };
+    return (await api.POST('/sources/acts', { params, body })).data!;
+  }
+  if (jobs) return (await api.POST('/jobs/acts', { params, body: { move: move as JobsMove, filter: given(jobs) as JobFilter } })).data!;
+  return (await api.POST('/acts', { params, body: { move: move as ItemMove, filter: given(filter!) as Filter } })).data!;
 }
 
 export function useStop() {

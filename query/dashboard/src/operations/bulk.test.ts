@@ -1,6 +1,6 @@
 // @vitest-environment happy-dom
 import { afterEach, expect, test, vi } from 'vitest';
-import { all, change } from './bulk';
+import { change, jobsOf } from './bulk';
 
 afterEach(() => vi.unstubAllGlobals());
 
@@ -25,17 +25,10 @@ function answering(...answers: ((asked: { url: URL; body: Body }) => Response)[]
 const sources = (n: number) => new Map(Array.from({ length: n }, (_, i) => [`id-${i}`, `name ${i}`]));
 const changed = ({ body }: { body: { ids: string[] } }) => Response.json({ results: body.ids.map((id) => ({ id, ok: true })) });
 
-test('all sources of a filter are those of all pages', async () => {
-  const asked = answering(
-    () => Response.json({ items: [{ id: 'a', name: 'A' }], next_cursor: 'more', total: 2 }),
-    () => Response.json({ items: [{ id: 'b', name: 'B' }], total: 2 }),
-  );
-  const found = await all({ q: 'news', enabled: 'false', priority: '', job_status: 'paused', health: '' }, AbortSignal.timeout(60_000));
-  expect([...found]).toEqual([['a', 'A'], ['b', 'B']]);
-  expect(asked.map(({ url }) => url.search)).toEqual([
-    '?q=news&enabled=false&job_status=paused&limit=1000',
-    '?q=news&enabled=false&job_status=paused&cursor=more&limit=1000',
-  ]);
+test('the filter of the list is one of jobs', () => {
+  expect(jobsOf({ q: 'news', enabled: 'false', priority: 'low', job_status: 'paused', health: '' })).toEqual({
+    q: 'news', enabled: 'false', source_priority: 'low', status: 'paused', priority: -1,
+  });
 });
 
 test('500 sources go at a time, and those that were not changed come first', async () => {

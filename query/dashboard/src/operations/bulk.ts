@@ -1,5 +1,5 @@
 import { api, given } from '../shared/api/client';
-import type { Schema } from '../shared/api/types';
+import type { JobFilter } from '../acts/act';
 import type { Marks } from '../shared/ui/useMarks';
 import { isOfJobs } from './registered';
 import type { Filter, JobOperation, Operation } from './registered';
@@ -15,22 +15,12 @@ export interface Result {
   error: string;
 }
 
-/** How many sources the server lists in one answer, and how many it changes by one request. */
-const listed = 1_000;
+/** How many sources the server changes by one request. */
 const changed = 500;
 
-/** All sources that a filter selects, whichever page they are on. */
-export async function all(filter: Filter, signal: AbortSignal): Promise<Chosen> {
-  const found = new Map<string, string>();
-  let cursor: string | undefined = '';
-  do {
-    const query = { ...given({ ...filter, cursor }), limit: listed };
-    const page: Schema<'CrawlSourcePage'> = (await api.GET('/sources', { params: { query }, signal })).data!;
-    for (const { id, name } of page.items) found.set(id, name);
-    cursor = page.next_cursor;
-  } while (cursor);
-  return found;
-}
+/** The filter of the list as one of the jobs of the sources that it selects. */
+export const jobsOf = ({ q, enabled, priority, job_status: status, health }: Filter): JobFilter =>
+  ({ ...given({ q, enabled, status, health, source_priority: priority }), priority: -1 }) as JobFilter;
 
 /** Asks for one part of an act; a result for each member. */
 async function send(operation: Operation | JobOperation, ids: string[], reason: string) {

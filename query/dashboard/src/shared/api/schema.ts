@@ -707,6 +707,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/jobs/acts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Do one thing to all jobs that a filter matches
+         * @description It begins a bulk action, whose record and progress GET /acts/{id} has, and which POST /acts/{id}/stop stops. Its members are the jobs that match now, the oldest 1,000,000 at most; an empty filter matches all. A job that does not match any more when its turn comes is skipped, and one that is refused has failed. GET /jobs/acts/count with the same filter says the number before.
+         */
+        post: operations["begin-jobs-act"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/jobs/acts/count": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * How many jobs a bulk action would be about
+         * @description The number of jobs that the filter matches now. Nothing is done.
+         */
+        get: operations["count-jobs-act"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/jobs/audit": {
         parameters: {
             query?: never;
@@ -1807,6 +1847,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/sources/acts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Enable, disable or delete all sources that a filter matches
+         * @description It begins a bulk action, whose record and progress GET /acts/{id} has, and which POST /acts/{id}/stop stops. Its members are the sources that match now, the oldest 1,000,000 at most; an empty filter matches all. A source that does not match any more when its turn comes is skipped. The events are those of /sources/bulk. GET /sources/acts/count with the same filter says the number before.
+         */
+        post: operations["begin-sources-act"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sources/acts/count": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * How many sources a bulk action would be about
+         * @description The number of sources that the filter matches now. Nothing is done.
+         */
+        get: operations["count-sources-act"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/sources/bulk": {
         parameters: {
             query?: never;
@@ -2386,6 +2466,8 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         Act: {
+            /** @description What else the request gave: the reason, the settings of an override */
+            arguments?: unknown;
             /** @description Whose token asked for it; empty on a server without tokens */
             by: string;
             /** @description What the action is about where it is about errors of batches; filter is empty then */
@@ -2394,7 +2476,7 @@ export interface components {
             created_at: string;
             /**
              * Format: int64
-             * @description Members that it has moved
+             * @description Members that it has moved, or that were as it was to make them
              */
             done: number;
             /**
@@ -2407,23 +2489,27 @@ export interface components {
              * @description Members that could not be moved
              */
             failed: number;
-            filter: components["schemas"]["ItemFilter"];
+            /** @description What selected its members, as the request had it */
+            filter: unknown;
             /** Format: int64 */
             id: number;
             /**
              * Format: int64
-             * @description Items that are not yet processed
+             * @description Members that are not yet processed
              */
             left: number;
             /**
              * Format: int64
-             * @description Its members: the items that the filter matched when it began
+             * @description Its members: what the filter matched when it began
              */
             matched: number;
-            /** @description The filter matched more than the 1,000,000 items that one act takes, the oldest of a queue first */
+            /** @description The filter matched more than the 1,000,000 members that one act takes, the oldest first */
             more: boolean;
-            /** @enum {string} */
-            move: "retry" | "cancel";
+            /**
+             * @description What is done to each
+             * @example retry
+             */
+            move: string;
             /**
              * Format: int64
              * @description Members that had moved meanwhile, or were gone, and were left alone
@@ -2431,11 +2517,16 @@ export interface components {
             skipped: number;
             /** @enum {string} */
             state: "running" | "finished" | "stopped";
+            /**
+             * @description What its members are: items of queues, crawl_errors, sources or jobs
+             * @example items
+             */
+            subject: string;
         };
         ActCount: {
             /**
              * Format: int64
-             * @description Items that the filter matches now, at most 1,000,000
+             * @description What the filter matches now, at most 1,000,000
              */
             matched: number;
             /** @description It matches more, and an act takes these, the oldest of a queue first */
@@ -2449,9 +2540,12 @@ export interface components {
             batch_index?: number;
             /** @description Of a shard */
             filename?: string;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description 0: it has none
+             */
             id: number;
-            /** @description Of an error of a batch */
+            /** @description Of an error of a batch: the one of the batch; of a job: its own */
             job_id?: string;
             key?: string;
             /** @enum {string} */
@@ -2462,7 +2556,7 @@ export interface components {
              */
             position?: number;
             /**
-             * @description Of an error of a batch: the one that it is tried again in; empty: it is gone
+             * @description Of an error of a batch: the one that it is tried again in; empty: it is gone, or has none
              * @example mail
              */
             queue: string;
@@ -2473,6 +2567,10 @@ export interface components {
              * @description Of a shard
              */
             shard?: number;
+            /** @description Of a source, or a job */
+            source_id?: string;
+            /** @description Of a source, or a job; absent: there is none any more */
+            source_name?: string;
         };
         ActMembers: {
             items: components["schemas"]["ActMember"][];
@@ -2763,7 +2861,106 @@ export interface components {
              */
             move: "retry" | "cancel";
         };
+        BeginJobsActBody: {
+            /** @description As the parameters of GET /jobs; {}: all jobs */
+            filter: components["schemas"]["JobFilter"];
+            /**
+             * @description What is done to each
+             * @enum {string}
+             */
+            move: "pause" | "resume" | "force-run" | "skip-next" | "unskip-next" | "override";
+            /** @description Of override: the settings, as PUT /jobs/{id}/override takes them */
+            override?: {
+                /** @description Whether the job follows its source */
+                auto_managed?: boolean;
+                /**
+                 * Format: int64
+                 * @description The job rests after failed runs: for this time, doubled for each of them in a row; default the interval
+                 */
+                backoff_base_minutes?: number | null;
+                /**
+                 * Format: int64
+                 * @description The longest that it rests; default 1440
+                 */
+                backoff_max_minutes?: number | null;
+                /** Format: int64 */
+                catch_up_cap?: number | null;
+                /** @enum {string|null} */
+                catch_up_policy?: "none" | "one" | "recent" | "all" | null;
+                /** Format: int64 */
+                catch_up_spread_seconds?: number | null;
+                /** Format: int64 */
+                catch_up_window_seconds?: number | null;
+                crawl_window?: {
+                    /** @description Days on which it opens, 0 is Sunday; empty: every day. A request may name them, such as mon */
+                    days?: (number | string)[];
+                    /**
+                     * Format: int64
+                     * @description When it closes
+                     * @example 6
+                     */
+                    end_hour: number;
+                    /**
+                     * Format: int64
+                     * @description When it opens
+                     * @example 22
+                     */
+                    start_hour: number;
+                    /**
+                     * @description Whose hours these are
+                     * @example Europe/Berlin
+                     */
+                    time_zone?: string;
+                } | null;
+                /**
+                 * @description A cron expression of five fields, in place of an interval
+                 * @example 0 6 * * 1-5
+                 */
+                cron?: string | null;
+                /**
+                 * Format: int64
+                 * @description From one due time to the next
+                 */
+                interval_minutes?: number | null;
+                /** Format: int64 */
+                jitter_seconds?: number | null;
+                /**
+                 * Format: int64
+                 * @description Attempts of a run before it has failed; default 1
+                 */
+                max_attempts?: number | null;
+                /** Format: int64 */
+                max_concurrent?: number | null;
+                /** @enum {string|null} */
+                overlap_policy?: "skip" | "buffer_one" | "cancel_other" | "allow" | null;
+                /** Format: int64 */
+                priority?: number | null;
+                /**
+                 * Format: int64
+                 * @description From a failed attempt of a run to the next, doubled for each further attempt; default 60
+                 */
+                retry_delay_seconds?: number | null;
+                /**
+                 * @description Of the cron expression; default UTC
+                 * @example Europe/Berlin
+                 */
+                time_zone?: string | null;
+            };
+        };
+        BeginSourcesActBody: {
+            /** @description As the parameters of GET /sources; {}: all sources */
+            filter: components["schemas"]["SourceFilter"];
+            /**
+             * @description What is done to each
+             * @enum {string}
+             */
+            move: "enable" | "disable" | "delete";
+            /** @description Why, for the event; default user_requested */
+            reason?: string;
+        };
         BegunAct: {
+            /** @description What else the request gave: the reason, the settings of an override */
+            arguments?: unknown;
             /** @description Whose token asked for it; empty on a server without tokens */
             by: string;
             /** @description What the action is about where it is about errors of batches; filter is empty then */
@@ -2772,7 +2969,7 @@ export interface components {
             created_at: string;
             /**
              * Format: int64
-             * @description Members that it has moved
+             * @description Members that it has moved, or that were as it was to make them
              */
             done: number;
             /**
@@ -2785,23 +2982,27 @@ export interface components {
              * @description Members that could not be moved
              */
             failed: number;
-            filter: components["schemas"]["ItemFilter"];
+            /** @description What selected its members, as the request had it */
+            filter: unknown;
             /** Format: int64 */
             id: number;
             /**
              * Format: int64
-             * @description Items that are not yet processed
+             * @description Members that are not yet processed
              */
             left: number;
             /**
              * Format: int64
-             * @description Its members: the items that the filter matched when it began
+             * @description Its members: what the filter matched when it began
              */
             matched: number;
-            /** @description The filter matched more than the 1,000,000 items that one act takes, the oldest of a queue first */
+            /** @description The filter matched more than the 1,000,000 members that one act takes, the oldest first */
             more: boolean;
-            /** @enum {string} */
-            move: "retry" | "cancel";
+            /**
+             * @description What is done to each
+             * @example retry
+             */
+            move: string;
             /**
              * Format: int64
              * @description Members that had moved meanwhile, or were gone, and were left alone
@@ -2809,6 +3010,11 @@ export interface components {
             skipped: number;
             /** @enum {string} */
             state: "running" | "finished" | "stopped";
+            /**
+             * @description What its members are: items of queues, crawl_errors, sources or jobs
+             * @example items
+             */
+            subject: string;
         };
         Bulk: {
             /**
@@ -4586,6 +4792,46 @@ export interface components {
              * @description Grows with each change by an event or a person
              */
             version: number;
+        };
+        JobFilter: {
+            /**
+             * @description Only jobs that follow their sources, or that do not
+             * @enum {string}
+             */
+            auto_managed?: "true" | "false";
+            /**
+             * @description Only jobs of sources that are enabled, or that are not
+             * @enum {string}
+             */
+            enabled?: "true" | "false";
+            /**
+             * @description Only jobs of this health
+             * @enum {string}
+             */
+            health?: "healthy" | "warning" | "failed" | "unknown";
+            /**
+             * Format: int64
+             * @description Only jobs of this priority; -1: of any
+             * @default -1
+             */
+            priority: number;
+            /**
+             * @description Only jobs of sources with this in their name or URL, in any case
+             * @example news
+             */
+            q?: string;
+            /** @description Only jobs of these sources: up to 100 ids, between commas */
+            source_id?: string;
+            /**
+             * @description Only jobs of sources of this priority
+             * @enum {string}
+             */
+            source_priority?: "low" | "normal" | "high" | "critical";
+            /**
+             * @description Only jobs in this status
+             * @enum {string}
+             */
+            status?: "pending" | "running" | "paused" | "failed" | "orphaned";
         };
         JobLedgerPage: {
             items: components["schemas"]["Decision"][];
@@ -6492,6 +6738,33 @@ export interface components {
              * @example 1
              */
             rank: number;
+        };
+        SourceFilter: {
+            /**
+             * @description Only sources that are enabled, or that are not
+             * @enum {string}
+             */
+            enabled?: "true" | "false";
+            /**
+             * @description Only sources whose job is of this health
+             * @enum {string}
+             */
+            health?: "healthy" | "warning" | "failed" | "unknown";
+            /**
+             * @description Only sources whose job is in this status
+             * @enum {string}
+             */
+            job_status?: "pending" | "running" | "paused" | "failed" | "orphaned";
+            /**
+             * @description Only sources of this priority
+             * @enum {string}
+             */
+            priority?: "low" | "normal" | "high" | "critical";
+            /**
+             * @description Only sources with this in their name or URL, in any case
+             * @example news
+             */
+            q?: string;
         };
         SourceGap: {
             /**
@@ -11389,10 +11662,6 @@ export interface operations {
     "list-jobs": {
         parameters: {
             query?: {
-                /** @description How many items a page has at most */
-                limit?: number;
-                /** @description next_cursor of the page before, with the same filters */
-                cursor?: string;
                 /** @description Only jobs of sources with this in their name or URL, in any case */
                 q?: string;
                 /** @description Only jobs of these sources: up to 100 ids, between commas */
@@ -11405,6 +11674,14 @@ export interface operations {
                 auto_managed?: "true" | "false";
                 /** @description Only jobs of this priority; -1: of any */
                 priority?: number;
+                /** @description Only jobs of sources that are enabled, or that are not */
+                enabled?: "true" | "false";
+                /** @description Only jobs of sources of this priority */
+                source_priority?: "low" | "normal" | "high" | "critical";
+                /** @description How many items a page has at most */
+                limit?: number;
+                /** @description next_cursor of the page before, with the same filters */
+                cursor?: string;
             };
             header?: never;
             path?: never;
@@ -11651,6 +11928,223 @@ export interface operations {
             };
             /** @description Unsupported Media Type */
             415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "begin-jobs-act": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same request with the same key, by the same caller, answers 200 with the act that the first has begun */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BeginJobsActBody"];
+            };
+        };
+        responses: {
+            /** @description It was there already, alike */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BegunAct"];
+                };
+            };
+            /** @description It was made */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BegunAct"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "count-jobs-act": {
+        parameters: {
+            query?: {
+                /** @description Only jobs of sources with this in their name or URL, in any case */
+                q?: string;
+                /** @description Only jobs of these sources: up to 100 ids, between commas */
+                source_id?: string;
+                /** @description Only jobs in this status */
+                status?: "pending" | "running" | "paused" | "failed" | "orphaned";
+                /** @description Only jobs of this health */
+                health?: "healthy" | "warning" | "failed" | "unknown";
+                /** @description Only jobs that follow their sources, or that do not */
+                auto_managed?: "true" | "false";
+                /** @description Only jobs of this priority; -1: of any */
+                priority?: number;
+                /** @description Only jobs of sources that are enabled, or that are not */
+                enabled?: "true" | "false";
+                /** @description Only jobs of sources of this priority */
+                source_priority?: "low" | "normal" | "high" | "critical";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ActCount"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -18020,6 +18514,217 @@ export interface operations {
             };
             /** @description Unsupported Media Type */
             415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "begin-sources-act": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same request with the same key, by the same caller, answers 200 with the act that the first has begun */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BeginSourcesActBody"];
+            };
+        };
+        responses: {
+            /** @description It was there already, alike */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BegunAct"];
+                };
+            };
+            /** @description It was made */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BegunAct"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "count-sources-act": {
+        parameters: {
+            query?: {
+                /** @description Only sources with this in their name or URL, in any case */
+                q?: string;
+                /** @description Only sources that are enabled, or that are not */
+                enabled?: "true" | "false";
+                /** @description Only sources of this priority */
+                priority?: "low" | "normal" | "high" | "critical";
+                /** @description Only sources whose job is in this status */
+                job_status?: "pending" | "running" | "paused" | "failed" | "orphaned";
+                /** @description Only sources whose job is of this health */
+                health?: "healthy" | "warning" | "failed" | "unknown";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ActCount"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
