@@ -176,6 +176,14 @@ SHARDS ?= 2
 shards: engines ## Run the pipeline's tests over a ClickHouse cluster of SHARDS (2)
 	MILLRACE_TEST_SHARDS=$(SHARDS) go test -count=1 -p=1 -timeout=30m ./schemas/clickhouse ./projector/pipeline/... ./query/pipeline/...
 
+DSN ?=
+.PHONY: postgres
+postgres: SHORT =
+postgres: engines ## Run the tests of what rests in Postgres on another server, whose login may make databases (DSN=postgres://…)
+	@test -n '$(DSN)' || { echo 'name the server: DSN=postgres://…' >&2; exit 1; }
+	MILLRACE_TEST_POSTGRES_DSN='$(DSN)' go test -count=1 -p=1 -timeout=30m \
+		$$(grep -rlE --include='*_test.go' --exclude-dir=node_modules --exclude-dir=test 'embeddedtest\.Postgres' . | xargs -n 1 dirname | sort -u | grep -vx ./cmd/millrace)
+
 .PHONY: docs
 docs: ## Write the documents that are generated: settings and faults
 	go test ./cmd/millrace -run '^TestSettingsPage$$' -count=1 -update

@@ -88,7 +88,7 @@ func TestSearchEnds(t *testing.T) {
 		INSERT INTO millrace.item (id, stage, payload, attempts, updated_at)
 		SELECT 1000000 + i, $1, CASE WHEN last THEN '"needle"' ELSE '1' END::json, last::int,
 			now() - CASE WHEN last THEN interval '2 hours' ELSE '0' END
-		FROM generate_series(1, %d) AS i, LATERAL (SELECT i = %[1]d AS last)`, n), q)
+		FROM generate_series(1, %d) AS i, LATERAL (SELECT i = %[1]d AS last) AS e`, n), q)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,8 +2,9 @@ package postgres
 
 // For tests.
 var (
-	Provider = provider
-	Files    = files
+	Provider     = provider
+	Files        = files
+	CheckVersion = checkVersion
 )
 
 const MakeSchema = makeSchema

@@ -37,9 +37,31 @@ const makeSchema = `DO $$ BEGIN
 	END IF;
 END $$`
 
-// Migrate brings the database up to date. It is idempotent, and several
-// processes may run it at the same time: one of them works, the others wait.
+// oldest is the first release of Postgres on which the tests pass, as server_version_num has it.
+const oldest = 15_00_00
+
+// checkServer returns an error for a server that is too old.
+func checkServer(ctx context.Context, db *sql.DB) error {
+	var version int
+	if err := db.QueryRowContext(ctx, "SELECT current_setting('server_version_num')::int").Scan(&version); err != nil {
+		return fmt.Errorf("read the version of postgres: %w", err)
+	}
+	return checkVersion(version)
+}
+
+func checkVersion(version int) error {
+	if version < oldest {
+		return fmt.Errorf("the server is Postgres %d: Millrace needs %d or newer", version/1_00_00, oldest/1_00_00)
+	}
+	return nil
+}
+
+// Migrate brings the database up to date. It is idempotent, and several processes may run it at the same time: one of
+// them works, the others wait. It returns an error for a server older than Postgres 15.
 func Migrate(ctx context.Context, db *sql.DB) error {
+	if err := checkServer(ctx, db); err != nil {
+		return err
+	}
 	if _, err := db.ExecContext(ctx, makeSchema); err != nil {
 		return fmt.Errorf("make the postgres schema %s: %w", Schema, err)
 	}

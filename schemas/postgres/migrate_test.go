@@ -217,3 +217,15 @@ func TestNewer(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestOldServer: what migrates names the oldest server that there may be.
+func TestOldServer(t *testing.T) {
+	for version, want := range map[int]string{
+		9_06_24: "the server is Postgres 9: Millrace needs 15 or newer", 14_00_20: "the server is Postgres 14: Millrace needs 15 or newer",
+		15_00_00: "", 17_00_10: "",
+	} {
+		if err := postgres.CheckVersion(version); err == nil && want != "" || err != nil && err.Error() != want {
+			t.Errorf("version %d: %v, want %q", version, err, want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package embeddedtest
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -20,10 +21,11 @@ import (
 	schema "github.com/millrace-io/millrace/schemas/postgres"
 )
 
-// Postgres is the server of a test process.
+// Postgres is the server of a test process: the embedded one, or another that MILLRACE_TEST_POSTGRES_DSN names, whose
+// login may make databases. Tests of several processes use that at the same time.
 type Postgres struct {
-	dir    string
-	server *postgres.Server
+	dir    string // of the embedded server
+	dsn    string // of the migrated database that tests get copies of
 	serial atomic.Int64
 }
 
@@ -62,6 +64,21 @@ func (p *Postgres) Start(t testing.TB) {
 
 // start runs the server until stop is called.
 func (p *Postgres) start() (stop func() error, err error) {
+	if dsn := os.Getenv("MILLRACE_TEST_POSTGRES_DSN"); dsn != "" {
+		stop, err = p.prepareOther(dsn)
+	} else {
+		stop, err = p.startEmbedded()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := p.migrate(); err != nil {
+		return nil, fmt.Errorf("%w; %w", err, stop())
+	}
+	return stop, nil
+}
+
+func (p *Postgres) startEmbedded() (stop func() error, err error) {
 	engine, err := engines.Postgres()
 	if err != nil {
 		return nil, err
@@ -71,7 +88,7 @@ func (p *Postgres) start() (stop func() error, err error) {
 		return nil, err
 	}
 	p.dir = dir
-	p.server, err = postgres.New(postgres.Config{
+	server, err := postgres.New(postgres.Config{
 		Engine: engine, Dir: dir + "/postgres", Listen: "127.0.0.1:0", MakesDatabases: true,
 	}, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -79,27 +96,46 @@ func (p *Postgres) start() (stop func() error, err error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- p.server.Run(ctx) }()
+	go func() { ended <- server.Run(ctx) }()
 	stop = func() error {
 		cancel()
 		defer os.RemoveAll(dir)
 		return <-ended
 	}
 	select {
-	case <-p.server.Ready():
+	case <-server.Ready():
 	case err := <-ended:
 		cancel()
 		return nil, err
 	}
-	// Tests get copies of one migrated database.
-	if err := p.migrate(); err != nil {
-		return nil, fmt.Errorf("%w; %w", err, stop())
-	}
+	p.dsn = server.DSN()
 	return stop, nil
 }
 
+// prepareOther makes a database on another server, which stop drops. Those of the tests are left to whoever runs it.
+func (p *Postgres) prepareOther(dsn string) (stop func() error, err error) {
+	u, err := url.Parse(dsn)
+	if err != nil {
+		return nil, err
+	}
+	admin, err := sql.Open("pgx", dsn)
+	if err != nil {
+		return nil, err
+	}
+	name := fmt.Sprintf("millrace_test_%d", os.Getpid())
+	if _, err := admin.Exec("CREATE DATABASE " + name + " TEMPLATE template0"); err != nil {
+		return nil, errors.Join(err, admin.Close())
+	}
+	u.Path = "/" + name
+	p.dsn = u.String()
+	return func() error {
+		_, err := admin.Exec("DROP DATABASE " + name)
+		return errors.Join(err, admin.Close())
+	}, nil
+}
+
 func (p *Postgres) migrate() error {
-	db, err := sql.Open("pgx", p.server.DSN())
+	db, err := sql.Open("pgx", p.dsn)
 	if err != nil {
 		return err
 	}
@@ -115,7 +151,7 @@ func (p *Postgres) EmptyDSN(t testing.TB) string { return p.database(t, false) }
 
 func (p *Postgres) database(t testing.TB, migrated bool) string {
 	t.Helper()
-	u, err := url.Parse(p.server.DSN())
+	u, err := url.Parse(p.dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +159,7 @@ func (p *Postgres) database(t testing.TB, migrated bool) string {
 	if migrated {
 		template = u.Path[1:]
 	}
-	name := fmt.Sprintf("test_%d", p.serial.Add(1))
+	name := fmt.Sprintf("test_%d_%d", os.Getpid(), p.serial.Add(1))
 	u.Path = "/postgres"
 	admin, err := sql.Open("pgx", u.String())
 	if err != nil {
@@ -137,9 +173,12 @@ func (p *Postgres) database(t testing.TB, migrated bool) string {
 	return u.String()
 }
 
-// AnalystPassword is the password of the login analyst.
+// AnalystPassword is the password of the login analyst. A test is skipped where the server is not the embedded one.
 func (p *Postgres) AnalystPassword(t testing.TB) string {
 	t.Helper()
+	if p.dir == "" {
+		t.Skip("the server has no login analyst")
+	}
 	text, err := os.ReadFile(filepath.Join(p.dir, "postgres", "analyst-password"))
 	if err != nil {
 		t.Fatal(err)
