@@ -199,3 +199,46 @@ func TestPutAs(t *testing.T) {
 		t.Errorf("%d messages are left", n)
 	}
 }
+
+// TestDiscardInSteps: a large object is deleted some chunks at a time, by which others are asked for meanwhile, and nothing of
+// another object is.
+func TestDiscardInSteps(t *testing.T) {
+	js := natstest.Start(t, stream.Config{}).JetStream()
+	storage, ctx := NewNATS(js, 1), t.Context()
+	o := batches.Object{Bucket: "_own", Key: "k"}
+	if _, err := storage.PutAs(ctx, o, "id", 10, strings.NewReader("ten bytes.")); err != nil {
+		t.Fatal(err)
+	}
+	const chunks = 3 * purgeStep
+	for range chunks {
+		for _, id := range []string{"id", "other"} {
+			if _, err := js.Publish(ctx, "$O._own.C."+id, []byte("chunk")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	bucket, err := js.Stream(ctx, "OBJ__own")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked, err := js.Conn().SubscribeSync("$JS.API.STREAM.PURGE.OBJ__own")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := storage.Discard(ctx, o, "id"); err != nil {
+		t.Fatal(err)
+	}
+	if err := js.Conn().Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if n, _, err := asked.Pending(); err != nil || n < chunks/purgeStep {
+		t.Errorf("%d requests delete %d chunks, %v", n, chunks, err)
+	}
+	info, err := bucket.Info(ctx, jetstream.WithSubjectFilter(">"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := info.State.Subjects; len(left) != 1 || left["$O._own.C.other"] != chunks {
+		t.Errorf("left: %v", left)
+	}
+}
