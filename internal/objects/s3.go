@@ -2,6 +2,7 @@ package objects
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -50,8 +51,14 @@ func (s *S3) Open(ctx context.Context, o batches.Object) (Object, error) {
 	if err != nil {
 		return nil, missingInS3(err)
 	}
+	if about.Size < 0 {
+		return nil, errors.Join(errNoLength, body.Close())
+	}
 	return s3Object{body, about.UserMetadata}, nil
 }
+
+// errNoLength is the error of an answer that may end with the connection: one that was cut would look whole.
+var errNoLength = errors.New("the server of S3, or a proxy before it, does not tell how long the object is (Content-Length)")
 
 // Listed is an object of a bucket. The version changes when the object is overwritten.
 type Listed struct {

@@ -76,9 +76,17 @@ func TestS3(t *testing.T) {
 	if got != nil || err == nil || errors.Is(err, ErrMissing) {
 		t.Errorf("with a wrong secret: %q, %v", got, err)
 	}
-	for name, change := range map[string]func([]byte) []byte{
-		"other": func(body []byte) []byte { return bytes.Replace(body, []byte("1"), []byte("7"), 1) },
-		"cut":   func(body []byte) []byte { return body[:len(body)-1] },
+	for name, change := range map[string]func([]byte, http.Header) []byte{
+		"other": func(body []byte, _ http.Header) []byte { return bytes.Replace(body, []byte("1"), []byte("7"), 1) },
+		"cut":   func(body []byte, _ http.Header) []byte { return body[:len(body)-1] },
+		"cut, without a length": func(body []byte, h http.Header) []byte {
+			for name := range h {
+				if name == "Content-Length" || strings.HasPrefix(name, "X-Amz-Checksum") {
+					h.Del(name)
+				}
+			}
+			return body[:len(body)-1]
+		},
 	} {
 		got, err := Read(ctx, open(lying(t, endpoint, change), s3test.SecretKey), object("tiktok/a b+c.json"))
 		if got != nil || err == nil || (name == "other") != errors.Is(err, ErrDamaged) {
@@ -111,8 +119,8 @@ func put(t *testing.T, writer *minio.Client, bucket, key string, content []byte)
 	}
 }
 
-// lying is a server of S3 that changes the content of objects, and nothing that it says about them.
-func lying(t *testing.T, endpoint string, change func([]byte) []byte) string {
+// lying is a server of S3 that changes the content of objects, or what it says about them.
+func lying(t *testing.T, endpoint string, change func([]byte, http.Header) []byte) string {
 	t.Helper()
 	to, err := url.Parse(endpoint)
 	if err != nil {
@@ -127,7 +135,10 @@ func lying(t *testing.T, endpoint string, change func([]byte) []byte) string {
 	proxy.ModifyResponse = func(answer *http.Response) error {
 		body, err := io.ReadAll(answer.Body)
 		if strings.Contains(answer.Request.URL.Path, "tiktok") { // not where the bucket is
-			body = change(body)
+			body = change(body, answer.Header)
+		}
+		if answer.Header.Get("Content-Length") == "" {
+			answer.ContentLength = -1
 		}
 		answer.Body = io.NopCloser(bytes.NewReader(body))
 		return err
