@@ -86,7 +86,7 @@ test: page ## Run the tests, but for the longest: Go, the page, a Node client, a
 	@$(MAKE) --no-print-directory --jobs $(SYNC) engines $(addsuffix /node_modules/.package-lock.json,query/dashboard test/node test/browser)
 	@$(MAKE) --no-print-directory test-raced
 	@$(MAKE) --no-print-directory test-unraced
-	@$(MAKE) --no-print-directory --jobs $(SYNC) test-benchmarks compile-programs
+	@$(MAKE) --no-print-directory --jobs $(SYNC) $(if $(SHORT),,test-benchmarks) compile-programs
 	@$(MAKE) --no-print-directory test-e2e
 	@$(MAKE) --no-print-directory --jobs $(SYNC) test-programs test-page test-node
 	@$(MAKE) --no-print-directory test-browser
@@ -102,7 +102,7 @@ race: ## Run the tests of all packages with the race detector
 	$(call GORACE,$$($(PACKAGES)))
 
 # What each of these prints stays together where make can do that. Each benchmark runs once,
-# so that none rots: its figures mean nothing there.
+# so that none rots, but in a short run: its figures mean nothing there.
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 .PHONY: test-raced test-unraced test-benchmarks compile-programs test-e2e test-programs test-page test-node test-browser
 test-raced:
