@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -91,6 +92,11 @@ const PrivateGroup = "upload:"
 type Visible struct {
 	Private bool     // none but those of Groups
 	Groups  []string // private ones
+}
+
+// Shows tells whether items of a group are shown.
+func (v Visible) Shows(group string) bool {
+	return !v.Private || !strings.HasPrefix(group, PrivateGroup) || slices.Contains(v.Groups, group)
 }
 
 // visible is the condition of items that are not private, or of one of the groups behind it.

@@ -42,7 +42,8 @@ func (h *Handler) Register(api endpoint.API) {
 		"The number of items that the filter matches now. Nothing is done."), h.count)
 	endpoint.Get(api, read("get-act", "/{id}", "A bulk action, and how far it is", ""), h.one)
 	endpoint.Get(api, read("list-act-members", "/{id}/members", "Members of an act that were not moved, and why",
-		"The first 1,000 that failed, and the first 1,000 that were skipped."), h.members)
+		"The first 1,000 that failed, and the first 1,000 that were skipped, but for private items of others. "+
+			"queue and id are of items; sources and jobs have source_id and job_id, an empty queue and the id 0."), h.members)
 	api.Base, api.Tag = "/crawl-errors", "Batches"
 	endpoint.Get(api, read("count-crawl-errors-retry", "/retry", "How many errors of batches would be tried again",
 		"The number of errors that the filter matches now and that are not being tried again. Nothing is done."),
@@ -140,8 +141,8 @@ func known(err error) error {
 
 // ActMember is a member of an act that was not moved.
 type ActMember struct {
-	Queue    string `json:"queue" doc:"Of an error of a batch: the one that it is tried again in; empty: it is gone, or has none" example:"mail"`
-	ID       int64  `json:"id" doc:"0: it has none"`
+	Queue    string `json:"queue" doc:"Of an error of a batch: the one that it is tried again in; empty: it is gone, or has none. Empty for sources and jobs" example:"mail"`
+	ID       int64  `json:"id" doc:"Of an item or an error of a batch; 0: it has none, as sources and jobs"`
 	Key      string `json:"key,omitempty"`
 	Filename string `json:"filename,omitempty" doc:"Of a shard"`
 	Shard    *int32 `json:"shard,omitempty" doc:"Of a shard"`
@@ -162,14 +163,31 @@ type ActMembers struct {
 	Items []ActMember `json:"items" nullable:"false"`
 }
 
+// members leaves out items that the caller may not see.
 func (h *Handler) members(ctx context.Context, in *ActPath) (ActMembers, error) {
 	all, err := h.store.Members(ctx, in.ID)
-	out := ActMembers{make([]ActMember, len(all))}
-	for i, m := range all {
-		if err := json.Unmarshal(m.Details, &out.Items[i]); err != nil {
+	out := ActMembers{make([]ActMember, 0, len(all))}
+	queues := map[string]userqueue.Visible{}
+	for _, m := range all {
+		var details struct {
+			ActMember
+			Group string `json:"group"`
+		}
+		if err := json.Unmarshal(m.Details, &details); err != nil {
 			return out, err
 		}
-		out.Items[i].Outcome, out.Items[i].Reason = m.Outcome, m.Reason
+		member := details.ActMember
+		visible, seen := queues[member.Queue]
+		if !seen && details.Group != "" {
+			if visible, err = userqueue.VisibleTo(ctx, h.owners, member.Queue); err != nil {
+				return out, err
+			}
+			queues[member.Queue] = visible
+		}
+		if visible.Shows(details.Group) {
+			member.Outcome, member.Reason = m.Outcome, m.Reason
+			out.Items = append(out.Items, member)
+		}
 	}
 	return out, known(err)
 }

@@ -2,6 +2,7 @@ package acts_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -23,10 +24,12 @@ var engine embeddedtest.Postgres
 
 func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
 
-// nobody has private items.
-type nobody struct{}
+// owners are the private groups of users, in any queue.
+type owners map[string][]string
 
-func (nobody) Groups(context.Context, string, string) ([]string, error) { return nil, nil }
+func (o owners) Groups(_ context.Context, subject, _ string) ([]string, error) {
+	return o[subject], nil
+}
 
 // TestReads: whoever may read sees what failed, what an act would be about, and
 // what acts have done to whom.
@@ -48,7 +51,7 @@ func TestReads(t *testing.T) {
 	of := items.New(own, s.Store)
 	store.Add(of)
 	store.Add(errs.Subject())
-	s.Serve(auth.New(auth.Config{Secret: secret}), query.New(store, of, nobody{}))
+	s.Serve(auth.New(auth.Config{Secret: secret}), query.New(store, of, owners{"cat": {userqueue.PrivateGroup + "1"}}))
 	if status, _ := s.Get("/acts"); status != 401 {
 		t.Errorf("without a token: %d", status)
 	}
@@ -116,4 +119,25 @@ func TestReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	get("/failures?queue=mail", 200, `"items":0`) // what is another's is not told
+	// The second act skips the item that the first has retried.
+	for range 2 {
+		if _, _, err := store.Begin(t.Context(), acts.Request{
+			Subject: items.Name, Move: items.Retry, Filter: items.ItemFilter{Queue: "mail"},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if worked, err := store.Step(t.Context()); !worked || err != nil {
+			t.Fatal(worked, err)
+		}
+	}
+	get("/acts/4", 200, `"skipped":1`)
+	get("/acts/4/members", 200, `{"items":[]}`)
+	for name, scope := range map[string]auth.Scope{"cat": auth.Read, "dan": auth.Admin} {
+		if s.Token, err = auth.Mint(secret, name, []auth.Scope{scope}, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		get("/acts/4/members", 200, fmt.Sprintf(`"id":%d,`, hidden[0].ID), `"reason":"is new"`)
+	}
 }
