@@ -4,14 +4,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/jobs"
+	"github.com/millrace-io/millrace/schemas/job"
 	"github.com/millrace-io/millrace/schemas/source"
 )
 
@@ -125,6 +128,65 @@ func TestActMeanwhile(t *testing.T) {
 	}
 }
 
+// TestActOfSources: an act on the jobs of the sources in the list leaves those alone whose source
+// is gone, and has as many members as there are such sources.
+func TestActOfSources(t *testing.T) {
+	s := serve(t, auth.New(auth.Config{}))
+	kept, orphan, unlisted := s.made(), s.made(), s.made()
+	if _, err := s.Store.Pool().Exec(t.Context(), `INSERT INTO millrace.source
+		(id, name, url, rate_limit, max_depth, enabled, selectors, priority)
+		VALUES ($1, 'kept', 'https://example.com', 10, 1, true, '{}', 'normal')`, kept.SourceID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Store.Pool().Exec(t.Context(), "UPDATE millrace.job_status SET status = 'orphaned' WHERE id = $1",
+		orphan.ID); err != nil {
+		t.Fatal(err)
+	}
+	if a := s.act(`{"move":"pause","filter":{"has_source":"true"}}`, 1); a.Done != 1 || a.Failed != 0 {
+		t.Errorf("%+v", a)
+	}
+	if d, err := s.store.Get(t.Context(), unlisted.ID); err != nil || d.Status != job.Pending {
+		t.Errorf("%+v, %v", d.Job, err)
+	}
+	if a := s.act(`{"move":"pause","filter":{"has_source":"false"}}`, 2); a.Done != 1 || a.Failed != 1 {
+		t.Errorf("%+v", a)
+	}
+}
+
+// TestActScope: only operators begin acts, and the key of one is not that of another.
+func TestActScope(t *testing.T) {
+	const secret = "a secret of at least thirty-two bytes"
+	s := serve(t, auth.New(auth.Config{Secret: secret}))
+	s.made()
+	begin := func(name string, scope auth.Scope) (int, string) {
+		t.Helper()
+		if s.Token = ""; scope != "" {
+			var err error
+			if s.Token, err = auth.Mint(secret, name, []auth.Scope{scope}, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return s.PostWith(http.Header{"Idempotency-Key": {"k"}}, "/jobs/acts", `{"move":"pause","filter":{}}`)
+	}
+	for _, scope := range append(auth.Scopes(), "") {
+		want := map[auth.Scope]int{"": 401, auth.Admin: 201}[scope]
+		if want == 0 {
+			want = 403
+		}
+		if status, text := begin("ann", scope); status != want || want != 201 && strings.Contains(text, "matched") {
+			t.Errorf("%q: %d %s, want %d", scope, status, text, want)
+		}
+	}
+	var a acts.Act
+	status, text := begin("bob", auth.Admin)
+	if s.Into(&a, 201, status, text); a.By != "bob" || a.ID != 2 {
+		t.Errorf("with the key of another caller: %s", text)
+	}
+	if all, err := s.bulk.List(t.Context(), 0, 10); err != nil || len(all) != 2 {
+		t.Errorf("%d acts were begun, %v", len(all), err)
+	}
+}
+
 // TestActRules: what cannot be is refused with its field.
 func TestActRules(t *testing.T) {
 	s := serve(t, auth.New(auth.Config{}))
@@ -135,6 +197,7 @@ func TestActRules(t *testing.T) {
 		{`{"move":"pause","filter":{"priority":101}}`, "priority"},
 		{`{"move":"pause","filter":{"source_id":"x"}}`, "source_id"},
 		{`{"move":"pause","filter":{"colour":"red"}}`, "colour"},
+		{`{"move":"pause","filter":{"has_source":"maybe"}}`, "has_source"},
 		{`{"move":"pause","filter":{},"override":{"interval_minutes":5}}`, "override"},
 		{`{"move":"override","filter":{}}`, "override"},
 		{`{"move":"override","filter":{},"override":{"max_attempts":0}}`, "override.max_attempts"},
@@ -142,6 +205,30 @@ func TestActRules(t *testing.T) {
 	} {
 		if status, text := s.Post("/jobs/acts", c.body); status != 400 || !strings.Contains(text, c.field) {
 			t.Errorf("%s: %d %s, want 400 and %s", c.body, status, text, c.field)
+		}
+	}
+}
+
+// TestActDescribed: the description of records of acts names the moves and the filter of jobs.
+func TestActDescribed(t *testing.T) {
+	s := serve(t, auth.New(auth.Config{}))
+	var api struct {
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]struct {
+					Enum  []string
+					AnyOf []map[string]string
+				}
+			}
+		}
+	}
+	status, text := s.Get("/openapi.json")
+	s.Into(&api, 200, status, text)
+	for _, name := range []string{"Act", "BegunAct"} {
+		of := api.Components.Schemas[name].Properties
+		if !slices.Contains(of["move"].Enum, "unskip-next") || len(of["filter"].AnyOf) != 1 ||
+			of["filter"].AnyOf[0]["$ref"] != "#/components/schemas/JobFilter" {
+			t.Errorf("%s: %+v", name, of)
 		}
 	}
 }

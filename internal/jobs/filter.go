@@ -19,6 +19,7 @@ type Filter struct {
 	Sources  []uuid.UUID // only jobs of these
 	Enabled  *bool       // only jobs of sources that are, or are not
 	Rank     string      // the priority of their source
+	Sourced  *bool       // only jobs whose source is in the list of sources, or is not
 }
 
 var condition = `($1 = '' OR strpos(lower(j.source_name), lower($1)) > 0 OR strpos(lower(j.url), lower($1)) > 0)
@@ -26,12 +27,13 @@ var condition = `($1 = '' OR strpos(lower(j.source_name), lower($1)) > 0 OR strp
 	AND ($4::integer IS NULL OR j.priority = $4) AND ($5::uuid[] IS NULL OR j.source_id = ANY ($5))
 	AND ($6 = '' OR ` + HealthSQL + ` = $6)
 	AND ($7::boolean IS NULL AND $8 = '' OR EXISTS (SELECT FROM millrace.source AS s WHERE s.id = j.source_id
-		AND ($7::boolean IS NULL OR s.enabled = $7) AND ($8 = '' OR s.priority = $8)))`
+		AND ($7::boolean IS NULL OR s.enabled = $7) AND ($8 = '' OR s.priority = $8)))
+	AND ($9::boolean IS NULL OR EXISTS (SELECT FROM millrace.source AS s WHERE s.id = j.source_id) = $9)`
 
 var where = "WHERE " + condition
 
 func (f Filter) args() []any {
-	return []any{f.Text, f.Status, f.Auto, f.Priority, f.Sources, f.Health, f.Enabled, f.Rank}
+	return []any{f.Text, f.Status, f.Auto, f.Priority, f.Sources, f.Health, f.Enabled, f.Rank, f.Sourced}
 }
 
 // JobFilter is a filter as requests have it. A job passes every part that is given.
@@ -44,6 +46,7 @@ type JobFilter struct {
 	Priority int    `json:"priority" query:"priority" minimum:"-1" maximum:"100" default:"-1" required:"false" doc:"Only jobs of this priority; -1: of any"`
 	Enabled  string `json:"enabled,omitempty" query:"enabled" enum:"true,false" doc:"Only jobs of sources that are enabled, or that are not"`
 	Rank     string `json:"source_priority,omitempty" query:"source_priority" enum:"low,normal,high,critical" doc:"Only jobs of sources of this priority"`
+	Sourced  string `json:"has_source,omitempty" query:"has_source" enum:"true,false" doc:"Only jobs whose source is in the list of sources, or is not"`
 }
 
 // maxSources is how many sources a filter may name.
@@ -76,7 +79,10 @@ func (f JobFilter) sources() (ids []uuid.UUID, broken []source.Invalid) {
 
 // Filter is what it selects. It must break no rule.
 func (f JobFilter) Filter() Filter {
-	of := Filter{Text: f.Q, Status: f.Status, Health: f.Health, Rank: f.Rank, Auto: isTrue(f.Auto), Enabled: isTrue(f.Enabled)}
+	of := Filter{
+		Text: f.Q, Status: f.Status, Health: f.Health, Rank: f.Rank, Auto: isTrue(f.Auto), Enabled: isTrue(f.Enabled),
+		Sourced: isTrue(f.Sourced),
+	}
 	of.Sources, _ = f.sources()
 	if f.Priority >= 0 {
 		of.Priority = &f.Priority

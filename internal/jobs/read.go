@@ -33,7 +33,7 @@ type JobDetail struct {
 // List returns up to limit jobs that a filter selects, of those that were made after
 // another one; the oldest first.
 func (s *Store) List(ctx context.Context, f Filter, after uuid.UUID, limit int) ([]JobDetail, error) {
-	return s.details(ctx, where+" AND j.id > $9 ORDER BY j.id LIMIT $10", append(f.args(), after, limit)...)
+	return s.details(ctx, where+" AND j.id > $10 ORDER BY j.id LIMIT $11", append(f.args(), after, limit)...)
 }
 
 // Count returns how many jobs a filter selects.

@@ -198,6 +198,8 @@ func TestList(t *testing.T) {
 		"&q=COM/4":           {"Source 4"},
 		"&auto_managed=true": {"Source 0", "Source 1", "Source 2", "Source 3", "Source 4", "Source 5", "Source 6"},
 		"&status=orphaned":   nil,
+		"&has_source=true":   {"Source 1"},
+		"&has_source=false":  {"Source 0", "Source 2", "Source 3", "Source 4", "Source 5", "Source 6"},
 		"&source_id=" + ids[5].String() + "," + uuid.NewString() + "," + ids[2].String(): {"Source 2", "Source 5"},
 	} {
 		if got := names(query); !slices.Equal(got, want) {

@@ -27,6 +27,8 @@ describe('the words of a filter', () => {
 
   it.each([
     [{ priority: -1 }, 'jobs'],
+    [{ priority: -1, has_source: 'true', status: 'paused' }, 'paused jobs of sources in the list'],
+    [{ priority: -1, has_source: 'false' }, 'jobs without a source in the list'],
     [{ priority: 0, status: 'paused', auto_managed: 'false' }, 'paused manual jobs of priority 0'],
     [{ priority: -1, q: 'news', enabled: 'true', source_priority: 'high' }, 'jobs of enabled sources with “news” in their name or URL of high priority'],
   ] as const)('%o of jobs are %s', (jobs, want) => expect(wordsOf({ jobs })).toBe(want));

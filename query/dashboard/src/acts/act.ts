@@ -65,15 +65,23 @@ function wordsOfSources({ q, enabled, priority, job_status: status, health }: So
   ]);
 }
 
-function wordsOfJobs({ q, source_id: ids, status, health, auto_managed: auto, priority, enabled, source_priority: rank }: JobFilter): string {
-  const of = [enabledWord(enabled), 'sources', q && `with “${q}” in their name or URL`, rank && `of ${rank} priority`, ids && `with the ids ${ids}`];
+function wordsOfJobs(filter: JobFilter): string {
+  const { q, source_id: ids, status, health, auto_managed: auto, priority, enabled, source_priority: rank, has_source: listed } = filter;
+  const of = [
+    enabledWord(enabled),
+    listed === 'true' ? 'sources in the list' : 'sources',
+    q && `with “${q}” in their name or URL`,
+    rank && `of ${rank} priority`,
+    ids && `with the ids ${ids}`,
+  ];
   return joined([
     status,
     auto && (auto === 'true' ? 'automatic' : 'manual'),
     'jobs',
+    listed === 'false' && 'without a source in the list',
     health && `of health ${health}`,
     priority >= 0 && `of priority ${priority}`,
-    q || enabled || rank || ids ? `of ${joined(of)}` : '',
+    q || enabled || rank || ids || listed === 'true' ? `of ${joined(of)}` : '',
   ]);
 }
 

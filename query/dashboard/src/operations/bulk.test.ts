@@ -27,7 +27,7 @@ const changed = ({ body }: { body: { ids: string[] } }) => Response.json({ resul
 
 test('the filter of the list is one of jobs', () => {
   expect(jobsOf({ q: 'news', enabled: 'false', priority: 'low', job_status: 'paused', health: '' })).toEqual({
-    q: 'news', enabled: 'false', source_priority: 'low', status: 'paused', priority: -1,
+    q: 'news', enabled: 'false', source_priority: 'low', status: 'paused', priority: -1, has_source: 'true',
   });
 });
 

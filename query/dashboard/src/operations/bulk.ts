@@ -18,9 +18,9 @@ export interface Result {
 /** How many sources the server changes by one request. */
 const changed = 500;
 
-/** The filter of the list as one of the jobs of the sources that it selects. */
+/** The filter of the list as one of the jobs of the sources that it selects. Jobs whose source is gone are not in the list. */
 export const jobsOf = ({ q, enabled, priority, job_status: status, health }: Filter): JobFilter =>
-  ({ ...given({ q, enabled, status, health, source_priority: priority }), priority: -1 }) as JobFilter;
+  ({ ...given({ q, enabled, status, health, source_priority: priority }), priority: -1, has_source: 'true' }) as JobFilter;
 
 /** Asks for one part of an act; a result for each member. */
 async function send(operation: Operation | JobOperation, ids: string[], reason: string) {

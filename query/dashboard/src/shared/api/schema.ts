@@ -71,7 +71,7 @@ export interface paths {
         };
         /**
          * Members of an act that were not moved, and why
-         * @description The first 1,000 that failed, and the first 1,000 that were skipped.
+         * @description The first 1,000 that failed, and the first 1,000 that were skipped, but for private items of others. queue and id are of items; sources and jobs have source_id and job_id, an empty queue and the id 0.
          */
         get: operations["list-act-members"];
         put?: never;
@@ -2490,7 +2490,7 @@ export interface components {
              */
             failed: number;
             /** @description What selected its members, as the request had it */
-            filter: unknown;
+            filter: components["schemas"]["ItemFilter"] | components["schemas"]["SourceFilter"] | components["schemas"]["JobFilter"];
             /** Format: int64 */
             id: number;
             /**
@@ -2508,8 +2508,9 @@ export interface components {
             /**
              * @description What is done to each
              * @example retry
+             * @enum {string}
              */
-            move: string;
+            move: "retry" | "cancel" | "enable" | "disable" | "delete" | "pause" | "resume" | "force-run" | "skip-next" | "unskip-next" | "override";
             /**
              * Format: int64
              * @description Members that had moved meanwhile, or were gone, and were left alone
@@ -2542,7 +2543,7 @@ export interface components {
             filename?: string;
             /**
              * Format: int64
-             * @description 0: it has none
+             * @description Of an item or an error of a batch; 0: it has none, as sources and jobs
              */
             id: number;
             /** @description Of an error of a batch: the one of the batch; of a job: its own */
@@ -2556,7 +2557,7 @@ export interface components {
              */
             position?: number;
             /**
-             * @description Of an error of a batch: the one that it is tried again in; empty: it is gone, or has none
+             * @description Of an error of a batch: the one that it is tried again in; empty: it is gone, or has none. Empty for sources and jobs
              * @example mail
              */
             queue: string;
@@ -2983,7 +2984,7 @@ export interface components {
              */
             failed: number;
             /** @description What selected its members, as the request had it */
-            filter: unknown;
+            filter: components["schemas"]["ItemFilter"] | components["schemas"]["SourceFilter"] | components["schemas"]["JobFilter"];
             /** Format: int64 */
             id: number;
             /**
@@ -3001,8 +3002,9 @@ export interface components {
             /**
              * @description What is done to each
              * @example retry
+             * @enum {string}
              */
-            move: string;
+            move: "retry" | "cancel" | "enable" | "disable" | "delete" | "pause" | "resume" | "force-run" | "skip-next" | "unskip-next" | "override";
             /**
              * Format: int64
              * @description Members that had moved meanwhile, or were gone, and were left alone
@@ -4804,6 +4806,11 @@ export interface components {
              * @enum {string}
              */
             enabled?: "true" | "false";
+            /**
+             * @description Only jobs whose source is in the list of sources, or is not
+             * @enum {string}
+             */
+            has_source?: "true" | "false";
             /**
              * @description Only jobs of this health
              * @enum {string}
@@ -11678,6 +11685,8 @@ export interface operations {
                 enabled?: "true" | "false";
                 /** @description Only jobs of sources of this priority */
                 source_priority?: "low" | "normal" | "high" | "critical";
+                /** @description Only jobs whose source is in the list of sources, or is not */
+                has_source?: "true" | "false";
                 /** @description How many items a page has at most */
                 limit?: number;
                 /** @description next_cursor of the page before, with the same filters */
@@ -12100,6 +12109,8 @@ export interface operations {
                 enabled?: "true" | "false";
                 /** @description Only jobs of sources of this priority */
                 source_priority?: "low" | "normal" | "high" | "critical";
+                /** @description Only jobs whose source is in the list of sources, or is not */
+                has_source?: "true" | "false";
             };
             header?: never;
             path?: never;
