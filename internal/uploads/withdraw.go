@@ -59,8 +59,10 @@ func (f *Feeder) withdraw(ctx context.Context, t *queue.Tx, q queue.Settings, j 
 	if err != nil {
 		return 0, err
 	}
-	locked, err := w.Lock(ctx, `t.id = ANY (ARRAY(SELECT i.id FROM millrace.item AS i
-		WHERE i.stage = $1 AND i."group" = $2 AND i.status = 'new' ORDER BY i.id LIMIT $3))`, q.ID, GroupOf(j.ID), withdrawLimit)
+	// The rows at work lead to the items, whatever Postgres knows of the tables: the group has those that have ended, too.
+	locked, err := w.Lock(ctx, `t.id = ANY (ARRAY(SELECT i.id FROM millrace.upload_item AS r CROSS JOIN LATERAL (
+			SELECT id FROM millrace.item WHERE id = r.item_id AND stage = $1 AND status = 'new' OFFSET 0) AS i
+		WHERE r.job_no = $2 AND r.status = $3 ORDER BY r.row_no LIMIT $4))`, q.ID, j.No, schema.Processing, withdrawLimit)
 	if err != nil {
 		return 0, err
 	}
@@ -130,8 +132,13 @@ func (f *Feeder) Erase(ctx context.Context, j Job) error {
 	if err := f.CancelItems(ctx, j); err != nil {
 		return err
 	}
+	var after int64 // the last item that was erased by a transaction that was committed
 	return f.eachQueued(ctx, j, "erase", func(t *queue.Tx, q queue.Settings) (n int, err error) {
-		t.Batch.Queue(text("erase"), q.ID, GroupOf(j.ID), withdrawLimit).QueryRow(func(r pgx.Row) error { return r.Scan(&n) })
+		var last int64
+		t.Batch.Queue(text("erase"), q.ID, GroupOf(j.ID), withdrawLimit, after).QueryRow(func(r pgx.Row) error {
+			return r.Scan(&n, &last)
+		})
+		t.OnCommit(func() { after = last })
 		return n, t.Flush(ctx)
 	})
 }

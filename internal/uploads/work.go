@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -306,13 +307,18 @@ const clearLimit = 5000
 // Clear deletes rows of a deleted job, a part in each transaction. Its file is gone already.
 func (s *Store) Clear(ctx context.Context, j Job) error {
 	for _, table := range []string{"upload_item", "upload_row", "upload_image", "upload_result", "upload_reject"} {
-		for more := true; more; {
-			tag, err := s.pool.Exec(ctx, `DELETE FROM millrace.`+table+` WHERE job_no = $1 AND row_no IN (
-				SELECT row_no FROM millrace.`+table+` WHERE job_no = $1 ORDER BY row_no LIMIT $2)`, j.No, clearLimit)
+		for after, more := int32(math.MinInt32), true; more; {
+			// Behind the part before: rows that were deleted a moment ago are still in the index.
+			var n int
+			err := s.pool.QueryRow(ctx, `WITH part AS MATERIALIZED (
+					SELECT row_no FROM millrace.`+table+` WHERE job_no = $1 AND row_no > $2 ORDER BY row_no LIMIT $3
+				), gone AS (
+					DELETE FROM millrace.`+table+` WHERE job_no = $1 AND row_no > $2 AND row_no <= (SELECT max(row_no) FROM part)
+				) SELECT count(*), coalesce(max(row_no), $2) FROM part`, j.No, after, clearLimit).Scan(&n, &after)
 			if err != nil {
 				return fmt.Errorf("clear %s of the upload %s: %w", table, j.ID, err)
 			}
-			more = tag.RowsAffected() == clearLimit
+			more = n == clearLimit
 		}
 	}
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
