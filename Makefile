@@ -33,7 +33,7 @@ RACE     := $(shell command -v gcc >/dev/null 2>&1 || command -v clang >/dev/nul
 PACKAGES  = go list -f '{{.Dir}}' ./... | sed 's,^$(CURDIR),.,' | grep -v '^./test/'
 RACED     = grep -rlE --include='*.go' --exclude='*_test.go' --exclude-dir=node_modules --exclude-dir=test \
 	'^[[:space:]]*go [a-zA-Z]|"sync(/atomic)?"|errgroup' . | xargs -n 1 dirname | sort -u | \
-	grep -vxE './(ingest/(backfill|demo)|internal/(backup|embedded/clickhouse|objects)|query/pipeline)'
+	grep -vxE './(ingest/(backfill|batches|demo|scheduler|uploads)|internal/(backup|embedded/clickhouse|objects)|query/(pipeline|uploads))'
 # Tests wait as well as work, so one package more than there are processors is tested
 # at a time, those that take longest first. Those of the whole program each start its
 # engines, so fewer run at a time: three tests of e2e, which has work for all processors,
