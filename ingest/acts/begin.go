@@ -2,7 +2,9 @@ package acts
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -28,8 +30,9 @@ type Asks interface {
 // BeginRequest is a request for an act.
 type BeginRequest[B Asks] struct {
 	httpapi.Params
-	Key  string `header:"Idempotency-Key" maxLength:"255" doc:"The same request with the same key, by the same caller, answers 200 with the act that the first has begun"`
-	Body B
+	Key     string `header:"Idempotency-Key" maxLength:"255" doc:"The same request with the same key, by the same caller, answers 200 with the act that the first has begun"`
+	RawBody []byte
+	Body    B
 }
 
 // Resolve implements huma.Resolver.
@@ -38,10 +41,34 @@ func (r *BeginRequest[B]) Resolve(ctx huma.Context) []error {
 	if rule := userqueue.CheckText("Idempotency-Key", r.Key); rule != nil {
 		errs = append(errs, httpapi.FieldError(*rule))
 	}
-	for _, rule := range r.Body.Check() {
+	for _, rule := range append(r.Body.Check(), checkFilter(r.RawBody)...) {
 		errs = append(errs, httpapi.FieldError(rule))
 	}
 	return errs
+}
+
+// OfFilter names the fields of rules that a filter breaks as members of the filter of a request.
+func OfFilter(broken []item.Invalid) []item.Invalid {
+	for i := range broken {
+		broken[i].Field = "filter." + broken[i].Field
+	}
+	return broken
+}
+
+// checkFilter refuses parts of a filter that are null or empty: a caller who has lost a value would act on all.
+func checkFilter(body []byte) (broken []item.Invalid) {
+	var of struct{ Filter map[string]json.RawMessage }
+	if json.Unmarshal(body, &of) != nil {
+		return nil // which the schema tells
+	}
+	for _, name := range slices.Sorted(maps.Keys(of.Filter)) {
+		if text := string(of.Filter[name]); text == "null" || text == `""` {
+			broken = append(broken, item.Invalid{
+				Field: "filter." + name, Code: "empty", Rule: "must not be null or empty: leave it out to match any",
+			})
+		}
+	}
+	return broken
 }
 
 // BegunAct is the answer.

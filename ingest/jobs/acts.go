@@ -29,7 +29,7 @@ type BeginJobsActBody struct {
 
 // Check implements ingestacts.Asks.
 func (b BeginJobsActBody) Check() []job.Invalid {
-	return append(b.Filter.Check(), b.Override.check(b.Move, "move")...)
+	return append(ingestacts.OfFilter(b.Filter.Check()), b.Override.check(b.Move, "move")...)
 }
 
 // Request implements ingestacts.Asks.

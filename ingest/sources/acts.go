@@ -28,7 +28,7 @@ type BeginSourcesActBody struct {
 
 // Check implements ingestacts.Asks.
 func (b BeginSourcesActBody) Check() []source.Invalid {
-	broken := b.Filter.Check()
+	broken := ingestacts.OfFilter(b.Filter.Check())
 	if rule := source.CheckReason(b.reason()); rule != nil {
 		broken = append(broken, *rule)
 	}

@@ -128,8 +128,11 @@ func TestActRules(t *testing.T) {
 		{`{"move":"delete","filter":{"priority":"lowest"}}`, "priority"},
 		{`{"move":"delete","filter":{"enabled":true}}`, "enabled"},
 		{`{"move":"delete","filter":{"colour":"red"}}`, "colour"},
-		{`{"move":"delete","filter":{"q":"\u0000"}}`, `"q"`},
-		{`{"move":"delete","filter":{"q":"` + strings.Repeat("a", 2049) + `"}}`, `"q"`},
+		{`{"move":"delete","filter":{"q":"\u0000"}}`, `"filter.q"`},
+		{`{"move":"delete","filter":{"q":""}}`, `"filter.q"`},
+		{`{"move":"delete","filter":{"q":null}}`, `"filter.q"`},
+		{`{"move":"delete","filter":{"enabled":null}}`, `"filter.enabled"`},
+		{`{"move":"delete","filter":{"q":"` + strings.Repeat("a", 2049) + `"}}`, `"filter.q"`},
 		{`{"move":"delete","filter":{},"reason":"\u0000"}`, "reason"},
 	} {
 		if status, text := s.Post("/sources/acts", c.body); status != 400 || !strings.Contains(text, c.field) {

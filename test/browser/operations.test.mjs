@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import { Millrace, poll } from '../node/millrace.mjs';
-import { Browser, long, schemes, skip } from './browser.mjs';
+import { Browser, schemes, skip } from './browser.mjs';
 
 const many = 10_767;
 const priorities = ['low', 'normal', 'high', 'critical'];
@@ -271,7 +271,7 @@ describe(`Source operations over ${many} sources`, { skip }, () => {
     assert.deepEqual((await jobOf(id)).override, {});
   });
 
-  test('why a due time did not run is told, and the panel follows', { skip: long }, async () => {
+  test('why a due time did not run is told, and the panel follows', async () => {
     const { id } = await named('site-4242.');
     await click('tab-due');
     await page.selectOption('[data-testid="due-filter"]', 'missed');

@@ -57,6 +57,9 @@ var goodBodies = map[string]string{
 	"override-job":   `{}`,
 	"change-jobs":    `{"operation":"pause","ids":["JOB"]}`,
 	"reconcile-jobs": `{}`,
+
+	"begin-sources-act": `{"move":"enable","filter":{"q":"no source has this name"}}`,
+	"begin-jobs-act":    `{"move":"resume","filter":{"q":"no source has this name"}}`,
 }
 
 // badCrawls asks with requests that break one rule each.
@@ -198,7 +201,10 @@ func (b *badCrawls) document(
 			}
 		}
 		if of.Properties != nil && name != "override" { // PUT /jobs/{id}/override takes the same settings
-			inner := map[string]json.RawMessage{"start_hour": json.RawMessage("1"), "end_hour": json.RawMessage("2")}
+			inner := map[string]json.RawMessage{}
+			if of.Properties["start_hour"] != nil {
+				inner = map[string]json.RawMessage{"start_hour": json.RawMessage("1"), "end_hour": json.RawMessage("2")}
+			}
 			b.document(t, prefix+name+".", of, inner, func(body, field string) { ask(with(name, body), field) })
 		}
 	}
@@ -298,6 +304,10 @@ func (b *badCrawls) refused(t *testing.T, method, path, body, field string) {
 	_ = json.Unmarshal(text, &p) // what is no problem document names no field
 	for _, e := range p.Errors {
 		if status == http.StatusBadRequest && e.Rule != "" && (e.Field == field || strings.HasPrefix(e.Field, field+"[")) {
+			return
+		}
+		// What reads a document into memory knows no field of a number that no float64 can be.
+		if status == http.StatusBadRequest && strings.Contains(body, "1e3000") && strings.Contains(e.Rule, "1e3000") {
 			return
 		}
 	}

@@ -45,7 +45,7 @@ var faultyBodies = map[string]faultyBody{
 	"post /events/batch": {body: `{"events":[{"stage":"printed"}]}`, fields: "events[0].stage events[0].occurred_at"},
 
 	"post /jobs":                  {body: `{"source_id":"x","priority":101}`, fields: "source_id priority"},
-	"post /jobs/acts":             {body: `{"move":"mend","filter":{"source_id":"x"}}`, fields: "move source_id"},
+	"post /jobs/acts":             {body: `{"move":"mend","filter":{"source_id":"x"}}`, fields: "move filter.source_id"},
 	"post /jobs/bulk":             {body: `{"operation":"x","ids":[]}`, fields: "operation ids"},
 	"post /jobs/migrate":          {body: `{}`},
 	"post /jobs/reconcile":        {body: `{"dry_run":1}`, fields: "dry_run"},
