@@ -329,7 +329,7 @@ describe(`Source operations over ${many} sources`, { skip }, () => {
     await click('confirm-act');
     await shows('act-state', 'data-value', 'finished');
     await shows('act-done', 'data-value', '878');
-    await page.waitForSelector('text=Pause jobs of sources with “site-10” in their name or URL.');
+    await page.waitForSelector('text=Pause jobs of sources in the list with “site-10” in their name or URL.');
     await goto('/operations?q=site-10');
     await page.waitForSelector(`${row('Source 00010')} [data-testid="job"][data-value="paused"]`);
     await shows('health-paused', 'data-value', '878');
