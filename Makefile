@@ -48,8 +48,8 @@ RACED     = grep -rlE --include='*.go' --exclude='*_test.go' --exclude-dir=node_
 # A data race is not run again. Of tests in Node and in the browser, all are run again.
 JOBS   := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 #
-# SHORT leaves out the tests that take longest, so that make test ends within 20 minutes on two
-# processors; make test-all runs them, too.
+# SHORT leaves out the tests that take longest, which are about half of the time; make test-all
+# runs them, too.
 RERUN  ?=
 SHORT  ?= -short
 export SHORT

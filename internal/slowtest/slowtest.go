@@ -3,8 +3,8 @@ package slowtest
 
 import "testing"
 
-// Mark skips a test in a short run. A test that takes more than some five seconds calls it first: "make test" is to end
-// within 20 minutes on two processors. "make test-all" runs it.
+// Mark skips a test in a short run. A test that takes more than some five seconds calls it first, so that "make test" is
+// short. "make test-all" runs it.
 func Mark(t testing.TB) {
 	t.Helper()
 	if testing.Short() {

@@ -15,7 +15,7 @@ export const skip = executablePath || process.env.CI ? false : missing;
 
 /** In a short run, why a test that takes long is left out. */
 export const long = process.env.SHORT ? 'takes long: make test-all runs it' : false;
-/** The colour schemes that pages are looked at in, and whether by their colours alone: in a short run light. */
+/** Colour schemes, and whether only colours are checked in them. A short run has the light one. */
 export const schemes = [['light', false], ['dark', true]].slice(0, long ? 1 : 2);
 
 const args = [
