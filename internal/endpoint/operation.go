@@ -246,7 +246,8 @@ func handle[In, Out any](a API, op huma.Operation, of Operation, do func(context
 			"201": a.Server.Answer("It was made", answer),
 		}
 	}
-	huma.Register(a.Server.API(), a.describe(op, of), func(ctx context.Context, in *In) (*Output[Out], error) {
+	op = a.describe(op, of)
+	huma.Register(a.Server.API(), op, func(ctx context.Context, in *In) (*Output[Out], error) {
 		ctx, end := a.begin(ctx, of)
 		defer end()
 		out, err := do(ctx, in)
@@ -259,4 +260,15 @@ func handle[In, Out any](a API, op huma.Operation, of Operation, do func(context
 		}
 		return &Output[Out]{status, out}, nil
 	})
+	onlyJSON(a.Server.API().OpenAPI().Paths[op.Path])
+}
+
+// onlyJSON takes back that a body may be bytes, which huma says of a request with a RawBody. Beside a Body it
+// is the text of the same document.
+func onlyJSON(path *huma.PathItem) {
+	for _, op := range []*huma.Operation{path.Post, path.Put} {
+		if op != nil && op.RequestBody != nil && op.RequestBody.Content["application/json"] != nil {
+			delete(op.RequestBody.Content, "application/octet-stream")
+		}
+	}
 }

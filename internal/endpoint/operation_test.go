@@ -52,3 +52,32 @@ func TestPostSize(t *testing.T) {
 		}
 	}
 }
+
+// TestRawBody: a request that also has the text of its body is described as JSON only, which is what it takes.
+func TestRawBody(t *testing.T) {
+	type request struct {
+		httpapi.Params
+		RawBody []byte
+		Body    struct {
+			Name string `json:"name"`
+		}
+	}
+	log := slog.New(slog.DiscardHandler)
+	srv, err := httpapi.New(httpapi.Config{}, httpapi.Deps{Log: log, Registry: prometheus.NewRegistry()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := API{Server: srv, Auth: auth.New(auth.Config{}), Log: log}
+	Post(api, Operation{ID: "name", Path: "/name", Scope: auth.Work},
+		func(_ context.Context, in *request) (string, error) { return string(in.RawBody), nil })
+	for path, item := range srv.API().OpenAPI().Paths {
+		if strings.HasSuffix(path, "/name") {
+			content := item.Post.RequestBody.Content
+			if len(content) != 1 || content["application/json"] == nil {
+				t.Errorf("the body is described as %v", content)
+			}
+			return
+		}
+	}
+	t.Fatal("the operation is not described")
+}

@@ -16832,7 +16832,6 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": components["schemas"]["AddItemsRequestBody"];
-                "application/octet-stream": string;
             };
         };
         responses: {
