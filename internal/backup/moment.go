@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -13,8 +14,23 @@ import (
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
+// postgresWait is how long Postgres may answer nobody before what reads or fills it is given up.
+const postgresWait = 2 * time.Minute
+
 // moment copies Postgres and the streams that its transactions govern as of one time (5).
-func (s *saver) moment(ctx context.Context, left map[string]bool) (err error) {
+func (s *saver) moment(ctx context.Context, left map[string]bool) error {
+	if s.Postgres == "" {
+		return s.momentOf(ctx, left)
+	}
+	return s.whilePostgresAnswers(ctx, func(ctx context.Context) error { return s.momentOf(ctx, left) })
+}
+
+// whilePostgresAnswers gives up what waits for a server that has stopped.
+func (in Installation) whilePostgresAnswers(ctx context.Context, do func(context.Context) error) error {
+	return postgres.WhileAnswering(ctx, in.Postgres, postgresWait, do)
+}
+
+func (s *saver) momentOf(ctx context.Context, left map[string]bool) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var copies errgroup.Group
 	defer func() {

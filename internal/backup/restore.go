@@ -132,7 +132,9 @@ func (s *restoration) fill(ctx context.Context, r *set.Reader, replicas int) err
 		return err
 	}
 	if s.hasRows {
-		if err := postgres.Prepare(ctx, s.Postgres); err != nil {
+		if err := s.whilePostgresAnswers(ctx, func(ctx context.Context) error {
+			return postgres.Prepare(ctx, s.Postgres)
+		}); err != nil {
 			return err
 		}
 	}
@@ -141,13 +143,15 @@ func (s *restoration) fill(ctx context.Context, r *set.Reader, replicas int) err
 	}
 	if s.hasRows {
 		s.Log.Info("restoring Postgres", "tables", len(s.rows.Tables))
-		left, err := postgres.Restore(ctx, s.Postgres, s.rows, func(name string, read func(io.Reader) error) error {
-			return r.Read(ctx, name, read)
-		})
-		if err != nil {
+		if err := s.whilePostgresAnswers(ctx, func(ctx context.Context) error {
+			left, err := postgres.Restore(ctx, s.Postgres, s.rows, func(name string, read func(io.Reader) error) error {
+				return r.Read(ctx, name, read)
+			})
+			s.leaveOut("Postgres", left...)
+			return err
+		}); err != nil {
 			return err
 		}
-		s.leaveOut("Postgres", left...)
 	}
 	s.Log.Info("restoring NATS", "streams", len(s.nats.Streams))
 	return s.restoreStreams(ctx, r, &s.nats, replicas)
