@@ -150,39 +150,7 @@ func (it Item) command(like queue.Command) (c queue.Command, err error) {
 }
 
 func (h *Handler) apply(ctx context.Context, a asked) ([]queue.Result, error) {
-	of := queue.Settings{ID: queue.ID(a.stage), Name: a.stage.String()}
-	results, err := h.hands.Move(ctx, of, a.move, a.commands)
-	if err != nil || a.move != shard.Complete && a.move != shard.Fail {
-		return results, err
-	}
-	for i, r := range results {
-		if r.Outcome != shard.Forbidden || r.Status != shard.New || r.Generation != a.commands[i].Generation {
-			continue
-		}
-		if results[i], err = h.finishPulled(ctx, of, a.move, a.commands[i], r); err != nil {
-			return nil, err
-		}
-	}
-	return results, nil
-}
-
-// finishPulled ends an item that a daemon has pulled over NATS a moment ago, so that it is not
-// started yet. Without such a daemon the result is as it was.
-func (h *Handler) finishPulled(
-	ctx context.Context, of queue.Settings, move shard.Move, c queue.Command, was queue.Result,
-) (queue.Result, error) {
-	pulled, err := h.hands.Pulled(ctx, of, queue.Command{ID: was.ID, Generation: c.Generation})
-	if err != nil || pulled == nil {
-		return was, err
-	}
-	results, err := h.hands.Move(ctx, of, move, []queue.Command{c})
-	if err != nil {
-		return was, err
-	}
-	if results[0].Outcome.OK() {
-		_ = pulled.Settle() // lost: mending removes the message
-	}
-	return results[0], nil
+	return h.hands.Move(ctx, queue.Settings{ID: queue.ID(a.stage), Name: a.stage.String()}, a.move, a.commands)
 }
 
 // BulkRequest is a move of many items.

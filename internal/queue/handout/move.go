@@ -27,7 +27,8 @@ func ParseMove(word string, some []string) (move item.Move, rule string) {
 	return moves[word], ""
 }
 
-// Move makes a move of items that a caller names, in a queue of any system.
+// Move makes a move of items that a caller names, in a queue of any system. Done and fail also
+// end an item that a plain daemon was handed a moment ago, by the generation of its message.
 func (h *Handout) Move(
 	ctx context.Context, of queue.Settings, move item.Move, commands []queue.Command,
 ) ([]queue.Result, error) {
@@ -37,5 +38,17 @@ func (h *Handout) Move(
 	case item.Start:
 		return h.Start(ctx, of.Name, commands)
 	}
-	return h.store.Apply(ctx, of.ID, move, commands)
+	results, err := h.store.Apply(ctx, of.ID, move, commands)
+	if err != nil || move != item.Complete && move != item.Fail {
+		return results, err
+	}
+	for i, r := range results {
+		if r.Outcome != item.Forbidden || r.Status != item.New || r.Generation != commands[i].Generation {
+			continue
+		}
+		if results[i], err = h.finishPulled(ctx, of, move, commands[i], r); err != nil {
+			return nil, err
+		}
+	}
+	return results, nil
 }

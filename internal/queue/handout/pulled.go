@@ -100,3 +100,22 @@ func (p *Pulled) Remove(ctx context.Context) error {
 	}
 	return Remove(ctx, p.h.js, p.seq)
 }
+
+// finishPulled ends an item that a plain daemon was handed a moment ago, so that it is not
+// started yet. Without such a daemon the result is as it was.
+func (h *Handout) finishPulled(
+	ctx context.Context, of queue.Settings, move item.Move, c queue.Command, was queue.Result,
+) (queue.Result, error) {
+	pulled, err := h.Pulled(ctx, of, queue.Command{ID: was.ID, Generation: c.Generation})
+	if err != nil || pulled == nil {
+		return was, err
+	}
+	results, err := h.store.Apply(ctx, of.ID, move, []queue.Command{c})
+	if err != nil {
+		return was, err
+	}
+	if results[0].Outcome.OK() {
+		_ = pulled.Settle() // lost: mending removes the message
+	}
+	return results[0], nil
+}
