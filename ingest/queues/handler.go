@@ -198,7 +198,7 @@ func (h *Handler) create(ctx context.Context, in *endpoint.Body[CreateQueueReque
 	if err != nil {
 		return UserQueueSettings{}, err
 	}
-	if err := h.hands.Ensure(ctx, want.Name, queueapi.Seconds(want.LeaseS)); err != nil {
+	if err := h.hands.Ensure(ctx, want.Name, item.Seconds(want.LeaseS)); err != nil {
 		h.log.Debug("the leader makes the consumer of a new queue", "queue", want.Name, "error", err)
 	}
 	v, err := h.store.Get(ctx, want.Name)

@@ -13,6 +13,7 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/internal/webhook"
+	"github.com/millrace-io/millrace/schemas/item"
 )
 
 // Handler answers the commands.
@@ -109,7 +110,7 @@ func (h *Handler) set(ctx context.Context, in *SetQueueWebhookRequest) (out Queu
 		return out, err
 	}
 	w, fresh, err := h.store.Set(ctx, q.ID, webhook.Webhook{
-		URL: in.Body.URL, Secret: in.secret, Timeout: time.Duration(in.Body.TimeoutS * float64(time.Second)),
+		URL: in.Body.URL, Secret: in.secret, Timeout: item.Seconds(in.Body.TimeoutS),
 		Concurrency: in.Body.Concurrency,
 	})
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/millrace-io/millrace/schemas/item"
 )
 
 // Settings are what a queue says about its items.
@@ -129,5 +131,5 @@ func (v settings) wait(attempts int32, otherwise time.Duration) time.Duration {
 		return otherwise
 	}
 	i := min(max(int(attempts), 1), len(v.backoff)) - 1
-	return time.Duration(v.backoff[i] * float64(time.Second))
+	return item.Seconds(v.backoff[i])
 }

@@ -26,7 +26,7 @@ func (s *Store) domainWait(ctx context.Context, q queue.ID, r stream.Report) (ti
 	if err != nil {
 		return 0, fmt.Errorf("note an error of the domain %s: %w", r.Domain, err)
 	}
-	return seconds(wait), nil
+	return item.Seconds(wait), nil
 }
 
 // domainsKept is for how many seconds a domain is known after it may be asked again.

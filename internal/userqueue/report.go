@@ -74,7 +74,7 @@ func (s *Reports) Make(ctx context.Context, of queue.Settings, r stream.Report) 
 		Progress: r.Progress,
 	}
 	if r.DelayS != nil {
-		c.Delay = seconds(*r.DelayS)
+		c.Delay = item.Seconds(*r.DelayS)
 	}
 	move, _ := handout.ParseMove(r.Report, reports)
 	move, invalid := s.settle(of, r, move, &c)
@@ -188,7 +188,7 @@ func (s *Reports) waitOf(r stream.Report, least time.Duration) func(attempts int
 		}
 		delay = delay/2 + rand.N(delay+1) // half as long to half as long again
 		if r.RetryAfterS != nil {
-			delay = max(delay, seconds(*r.RetryAfterS))
+			delay = max(delay, item.Seconds(*r.RetryAfterS))
 		}
 		return max(delay, least)
 	}
@@ -199,9 +199,9 @@ func (s *Reports) waitOf(r stream.Report, least time.Duration) func(attempts int
 func (s *Reports) extend(
 	ctx context.Context, of queue.Settings, c queue.Command, leaseS *float64, pulled *handout.Pulled,
 ) (queue.Result, error) {
-	c.Lease = seconds(of.Lease())
+	c.Lease = item.Seconds(of.Lease())
 	if leaseS != nil {
-		c.Lease = seconds(*leaseS)
+		c.Lease = item.Seconds(*leaseS)
 	}
 	if pulled != nil {
 		c.Generation, c.Worker = pulled.Generation, ""
@@ -224,8 +224,6 @@ func (s *Reports) extend(
 	}
 	return results[0], err
 }
-
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // State returns the state of an item, as people are told it.
 func (s *Store) State(ctx context.Context, q queue.ID, id int64) (string, error) {

@@ -114,7 +114,7 @@ const webhookColumns = "SELECT s.name, w.url, w.secret, w.timeout_s, w.concurren
 func scanWebhook(r pgx.CollectableRow) (w Webhook, err error) {
 	var timeout float32
 	err = r.Scan(&w.Queue, &w.URL, &w.Secret, &timeout, &w.Concurrency, &w.ChangedAt)
-	w.Timeout = time.Duration(float64(timeout) * float64(time.Second))
+	w.Timeout = item.Seconds(float64(timeout))
 	return w, err
 }
 
@@ -211,7 +211,7 @@ func (s *Store) Deferred(ctx context.Context) (map[string]time.Duration, error) 
 	var wait float64
 	if err == nil {
 		_, err = pgx.ForEachRow(rows, []any{&host, &wait}, func() error {
-			all[host] = time.Duration(wait * float64(time.Second))
+			all[host] = item.Seconds(wait)
 			return nil
 		})
 	}

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/schemas/item"
 )
 
 // lease is how long a worker has an item of a queue that it pulled and says nothing of.
 // The consumer of the queue has it as its ack_wait.
 func (c Config) lease(of queue.Settings) time.Duration {
 	if s := of.Lease(); s > 0 {
-		return time.Duration(s * float64(time.Second))
+		return item.Seconds(s)
 	}
 	return c.Streams.AckWait
 }

@@ -3,6 +3,7 @@ package item
 import (
 	"fmt"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -50,6 +51,9 @@ func CheckDelay(seconds float64) error {
 	}
 	return nil
 }
+
+// Seconds is a duration of so many seconds, as callers give and read them.
+func Seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // CutError makes a text of an error that a column can hold: valid, without
 // zero bytes, and of MaxError bytes at most.

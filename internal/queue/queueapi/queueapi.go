@@ -86,7 +86,7 @@ func Take[In any, P Request[In, TakeItems], Limits Limiting, Settings, Taken any
 		if err != nil {
 			return out, err
 		}
-		t := Taking{Queue: of, Lease: Seconds(Or(doc.LeaseS, of.Lease()))}
+		t := Taking{Queue: of, Lease: item.Seconds(Or(doc.LeaseS, of.Lease()))}
 		t.Items, err = s.Hands.Take(ctx, of.Name, doc.Worker, Or(doc.Limit, defaultTake), t.Lease)
 		if err != nil {
 			return out, err
@@ -128,9 +128,6 @@ func (s System[Limits, Settings, Taken]) set(
 	}
 	return s.Settings(v), nil
 }
-
-// Seconds is a duration of so many seconds.
-func Seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // Or is a value that was given, or the default.
 func Or[T any](given *T, otherwise T) T {
