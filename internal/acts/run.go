@@ -88,8 +88,9 @@ func (s *Store) take(ctx context.Context, t *queue.Tx, a Act) error {
 	var part int16
 	var ids []string
 	var generations []int32
-	t.Batch.Queue(`SELECT place, part, members, generations FROM millrace.act_batch WHERE act_id = $1
-		ORDER BY place LIMIT 1`, a.ID).QueryRow(func(r pgx.Row) error {
+	// Turns are taken by their places, of [Turn] members at most: so many have been, and may still be in the index.
+	t.Batch.Queue(`SELECT place, part, members, generations FROM millrace.act_batch WHERE act_id = $1 AND place >= $2
+		ORDER BY place LIMIT 1`, a.ID, (a.Done+a.Skipped+a.Failed)/Turn).QueryRow(func(r pgx.Row) error {
 		return r.Scan(&place, &part, &ids, &generations)
 	})
 	if err := t.Flush(ctx); err != nil {
@@ -104,12 +105,12 @@ func (s *Store) take(ctx context.Context, t *queue.Tx, a Act) error {
 		return err
 	}
 	t.Batch.Queue("DELETE FROM millrace.act_batch WHERE act_id = $1 AND place = $2", a.ID, place)
-	count(t, a, members, results)
+	count(t, a, place, members, results)
 	return nil
 }
 
 // count adds what became of the members of a turn to the record, and names those that were not moved.
-func count(t *queue.Tx, a Act, members []Member, results []Result) {
+func count(t *queue.Tx, a Act, place int32, members []Member, results []Result) {
 	room := map[string]int{Skipped: Named - a.Skipped, Failed: Named - a.Failed}
 	counts := map[string]int{}
 	var ids, outcomes, reasons []string
@@ -123,5 +124,5 @@ func count(t *queue.Tx, a Act, members []Member, results []Result) {
 		t.Batch.Queue(`INSERT INTO millrace.act_member (act_id, part, member, outcome, reason)
 			SELECT $1, $2, * FROM unnest($3::text[], $4::text[], $5::text[])`, a.ID, members[0].Part, ids, outcomes, reasons)
 	}
-	t.Batch.Queue(text("count"), a.ID, counts[Done], counts[Skipped], counts[Failed])
+	t.Batch.Queue(text("count"), a.ID, counts[Done], counts[Skipped], counts[Failed], place)
 }

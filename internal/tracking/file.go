@@ -218,34 +218,44 @@ const purgeFiles = 50
 // stage, and cancelled ones, of which nothing is under way. It returns how many.
 func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (int, error) {
 	total := 0
-	for total < limit {
-		n, err := s.purge(ctx, before, min(purgeFiles, limit-total))
+	for after, more := (purged{}), true; more && total < limit; {
+		p, err := s.purge(ctx, before, after, min(purgeFiles, limit-total))
 		if err != nil {
 			return total, err
 		}
-		total += n
-		if n == 0 {
-			break
-		}
+		total += p.dropped
+		// Behind the part before: files that stay, and those that were dropped a moment ago, are not looked at again.
+		after, more = p, p.found > 0
 	}
 	return total, nil
 }
 
-func (s *Store) purge(ctx context.Context, before time.Time, limit int) (dropped int, err error) {
+// purged is a part of what is purged: how many files were found and dropped, and the last one.
+type purged struct {
+	found, dropped int
+	created        time.Time
+	file           string
+}
+
+func (s *Store) purge(ctx context.Context, before time.Time, after purged, limit int) (p purged, err error) {
 	err = s.queues.Transact(ctx, "purge files", func(t *queue.Tx) error {
 		var files []string
-		t.Batch.Queue(text("finished"), before, limit).Query(func(rows pgx.Rows) (err error) {
-			files, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		t.Batch.Queue(text("finished"), before, limit, after.created, after.file).Query(func(rows pgx.Rows) error {
+			_, err := pgx.ForEachRow(rows, []any{&p.created, &p.file}, func() error {
+				files = append(files, p.file)
+				return nil
+			})
 			return err
 		})
 		if err := t.Flush(ctx); err != nil {
 			return err
 		}
+		p.found = len(files)
 		t.Batch.Queue(
 			"SELECT 1 FROM millrace.pipeline_tracking WHERE filename = ANY ($1::text[]) ORDER BY id FOR UPDATE", files,
 		)
-		t.Batch.Queue(text("purge"), before, files).QueryRow(func(r pgx.Row) error { return r.Scan(&dropped) })
+		t.Batch.Queue(text("purge"), before, files).QueryRow(func(r pgx.Row) error { return r.Scan(&p.dropped) })
 		return nil
 	})
-	return dropped, err
+	return p, err
 }

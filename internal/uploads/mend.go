@@ -3,6 +3,7 @@ package uploads
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -18,11 +19,25 @@ const mendLimit = 1000
 // MendRows has rows follow items that have ended without them, and returns how many. A process of an earlier version
 // may end items while an installation is upgraded: it knows nothing of their rows (6).
 func (f *Feeder) MendRows(ctx context.Context) (all int, err error) {
-	for n := mendLimit; err == nil && n == mendLimit; all += n {
+	// All at once: whoever looks for some finds them behind all rows that are rightly at work.
+	rows, err := f.store.pool.Query(ctx, text("ended"))
+	var ids []int64
+	if err == nil {
+		ids, err = pgx.CollectRows(rows, pgx.RowTo[int64])
+	}
+	if err != nil {
+		return 0, fmt.Errorf("look for items that have ended without their rows: %w", err)
+	}
+	for part := range slices.Chunk(ids, mendLimit) {
+		var n int
 		err = f.own.Queues().Transact(ctx, "mend rows of uploads", func(t *queue.Tx) (err error) {
-			n, err = mendRows(ctx, t)
+			n, err = mendRows(ctx, t, part)
 			return err
 		})
+		if err != nil {
+			break
+		}
+		all += n
 	}
 	if all > 0 {
 		f.log.Warn("items have ended without their rows, which are mended: does an earlier version run?", "rows", all)
@@ -39,12 +54,12 @@ type ended struct {
 	err       string
 }
 
-func mendRows(ctx context.Context, t *queue.Tx) (int, error) {
-	var ids []int64
-	t.Batch.Queue(text("ended"), mendLimit).Query(func(rows pgx.Rows) (err error) {
-		ids, err = pgx.AppendRows(ids, rows, pgx.RowTo[int64])
-		return err
-	})
+func mendRows(ctx context.Context, t *queue.Tx, ids []int64) (int, error) {
+	t.Batch.Queue("SELECT item_id FROM millrace.upload_item WHERE item_id = ANY ($1) AND status = 1 ORDER BY item_id", ids).
+		Query(func(rows pgx.Rows) (err error) { // others may have mended some
+			ids, err = pgx.CollectRows(rows, pgx.RowTo[int64])
+			return err
+		})
 	if err := t.Flush(ctx); err != nil || len(ids) == 0 {
 		return 0, err
 	}

@@ -19,21 +19,26 @@ const withdrawLimit = 1000
 // Withdraw takes the items of a job that no worker has out of its queue. Their rows are PENDING again, with the
 // attempts that were made, and wait as long as they would have. Items that workers have go on.
 func (f *Feeder) Withdraw(ctx context.Context, j Job) error {
-	return f.eachQueued(ctx, j, "withdraw", func(t *queue.Tx, q queue.Settings) (int, error) {
-		return f.withdraw(ctx, t, q, j)
+	return f.eachQueued(ctx, j, "withdraw", func(t *queue.Tx, q queue.Settings) (bool, error) {
+		n, err := f.withdraw(ctx, t, q, j)
+		return n > 0, err
 	})
 }
 
 // CancelItems ends the items of a job that have not ended. Their rows are SKIPPED.
 func (f *Feeder) CancelItems(ctx context.Context, j Job) error {
-	return f.eachQueued(ctx, j, "cancel", func(t *queue.Tx, q queue.Settings) (int, error) {
-		return f.own.CancelIn(ctx, t, q.ID, GroupOf(j.ID), "", withdrawLimit)
+	var after int64 // the last item of the part before
+	return f.eachQueued(ctx, j, "cancel", func(t *queue.Tx, q queue.Settings) (more bool, err error) {
+		_, last, err := f.own.CancelIn(ctx, t, q.ID, GroupOf(j.ID), "", after, withdrawLimit)
+		more = last > after
+		t.OnCommit(func() { after = last })
+		return more, err
 	})
 }
 
 // eachQueued does something with the items of a job in its queue until there are none left, some in each transaction.
 func (f *Feeder) eachQueued(
-	ctx context.Context, j Job, what string, do func(*queue.Tx, queue.Settings) (int, error),
+	ctx context.Context, j Job, what string, do func(*queue.Tx, queue.Settings) (more bool, err error),
 ) error {
 	if !j.Queued() {
 		return nil
@@ -42,9 +47,9 @@ func (f *Feeder) eachQueued(
 	if errors.Is(err, queue.ErrNoQueue) {
 		return nil // its items are gone with it
 	}
-	for n := 1; err == nil && n > 0; {
+	for more := true; err == nil && more; {
 		err = f.own.Queues().Transact(ctx, what+" items of an upload", func(t *queue.Tx) (err error) {
-			n, err = do(t, q)
+			more, err = do(t, q)
 			return err
 		})
 	}
@@ -133,12 +138,14 @@ func (f *Feeder) Erase(ctx context.Context, j Job) error {
 		return err
 	}
 	var after int64 // the last item that was erased by a transaction that was committed
-	return f.eachQueued(ctx, j, "erase", func(t *queue.Tx, q queue.Settings) (n int, err error) {
+	return f.eachQueued(ctx, j, "erase", func(t *queue.Tx, q queue.Settings) (more bool, err error) {
+		var n int
 		var last int64
 		t.Batch.Queue(text("erase"), q.ID, GroupOf(j.ID), withdrawLimit, after).QueryRow(func(r pgx.Row) error {
 			return r.Scan(&n, &last)
 		})
 		t.OnCommit(func() { after = last })
-		return n, t.Flush(ctx)
+		err = t.Flush(ctx)
+		return n > 0, err
 	})
 }

@@ -49,11 +49,21 @@ func (s *Store) Purge(ctx context.Context) (dropped int, err error) {
 }
 
 func (s *Store) purge(ctx context.Context, v queue.Settings) (dropped int, err error) {
+	// Each part begins behind the last entry of the one before: entries that were dropped stay in the index for as
+	// long as an older transaction might read them.
+	type entry struct {
+		at   time.Time
+		item int64
+	}
+	var after entry
 	for seen := purgeLimit; seen == purgeLimit; {
 		var gone int
 		err := s.queues.Transact(ctx, "purge finished items of "+v.Name, func(t *queue.Tx) error {
-			t.Batch.Queue(text("purge"), v.ID, purgeLimit).
-				QueryRow(func(r pgx.Row) error { return r.Scan(&seen, &gone) })
+			var last entry
+			t.Batch.Queue("SET LOCAL enable_bitmapscan = off") // which reads all entries that are left, and sorts them
+			t.Batch.Queue(text("purge"), v.ID, purgeLimit, after.at, after.item).
+				QueryRow(func(r pgx.Row) error { return r.Scan(&seen, &gone, &last.at, &last.item) })
+			t.OnCommit(func() { after = last })
 			return nil
 		})
 		if dropped += gone; err != nil {

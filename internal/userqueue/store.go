@@ -317,30 +317,33 @@ func retakeKeys(
 func (s *Store) Cancel(ctx context.Context, q queue.ID, group, by string, limit int) (n int, err error) {
 	what := fmt.Sprintf("cancel group %s of queue %d", group, q)
 	err = s.queues.Transact(ctx, what, func(t *queue.Tx) (err error) {
-		n, err = s.CancelIn(ctx, t, q, group, by, limit)
+		n, _, err = s.CancelIn(ctx, t, q, group, by, 0, limit)
 		return err
 	})
 	return n, err
 }
 
-// CancelIn is Cancel in a transaction of the caller's.
+// CancelIn is Cancel in a transaction of the caller's, of items behind the item after. It also returns the last item
+// that it has looked at, from which the next part goes on: after if there was none.
 func (s *Store) CancelIn(
-	ctx context.Context, t *queue.Tx, q queue.ID, group, by string, limit int,
-) (int, error) {
+	ctx context.Context, t *queue.Tx, q queue.ID, group, by string, after int64, limit int,
+) (n int, last int64, err error) {
 	w, err := t.Work(q, item.Cancel)
 	if err != nil {
-		return 0, err
+		return 0, after, err
 	}
 	locked, err := w.Lock(ctx, `t.id = ANY (ARRAY(SELECT i.id FROM millrace.item AS i
-		WHERE i.stage = $1 AND i."group" = $2 AND i.status IN ('new', 'started') ORDER BY i.id
-		LIMIT $3))`, q, group, limit)
+		WHERE i.stage = $1 AND i."group" = $2 AND i.id > $3 AND i.status IN ('new', 'started') ORDER BY i.id
+		LIMIT $4))`, q, group, after, limit)
 	if err != nil {
-		return 0, err
+		return 0, after, err
 	}
 	commands := make([]queue.Command, len(locked))
+	last = after
 	for i, r := range locked {
 		commands[i] = queue.Command{ID: r.ID, Worker: by, Error: "the group was cancelled"}
+		last = max(last, r.ID)
 	}
 	_, err = w.Apply(ctx, commands)
-	return w.Changed(), err
+	return w.Changed(), last, err
 }

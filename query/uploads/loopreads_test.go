@@ -23,20 +23,18 @@ type worked struct {
 	own   *userqueue.Store
 	queue queue.Settings
 	items int // how many there were before
+	reads *embeddedtest.Reads
+	kept  *pgxpool.Pool // of other connections
 }
 
 func workedIn(t *testing.T, mode string) *worked {
 	t.Helper()
 	w := &worked{grown: grow(t)}
-	cfg := w.pool.Config() // a copy
-	cfg.MaxConns = 1       // what a connection has read is told by itself
-	cfg.ConnConfig.RuntimeParams["plan_cache_mode"] = mode
+	w.kept = w.pool
+	w.reads = embeddedtest.CountReads(t, w.pool, mode, "upload_item", "upload_row", "upload_result", "upload_reject",
+		"upload_image", "item")
+	w.pool = w.reads.Pool
 	var err error
-	w.pool, err = pgxpool.NewWithConfig(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(w.pool.Close)
 	if w.store, err = uploads.New(w.pool, uploads.Limits{}, uploads.Attempts{}); err != nil {
 		t.Fatal(err)
 	}
@@ -97,31 +95,6 @@ func (w *worked) known() {
 	w.exec("ANALYZE millrace.item")
 }
 
-// read is how many entries of indexes, and rows of tables without them, the connection has read.
-func (w *worked) read() (n int) {
-	w.exec("SELECT pg_stat_force_next_flush()")
-	if err := w.pool.QueryRow(w.t.Context(), `SELECT (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname = ANY ($1))
-			+ (SELECT sum(seq_tup_read) FROM pg_stat_user_tables WHERE relname = ANY ($1))`,
-		[]string{"upload_item", "upload_row", "upload_result", "upload_reject", "upload_image", "item"}).Scan(&n); err != nil {
-		w.t.Fatal(err)
-	}
-	return n
-}
-
-// reads makes sure that what is done reads so many at most.
-func (w *worked) reads(what string, most int, do func(ctx context.Context) error) {
-	w.t.Helper()
-	before := w.read()
-	if err := do(w.t.Context()); err != nil {
-		w.t.Fatal(what, err)
-	}
-	n := w.read() - before
-	w.t.Logf("%s: %d", what, n)
-	if n > most {
-		w.t.Errorf("%s has read %d rows, want %d at most", what, n, most)
-	}
-}
-
 const heldRows = 200
 
 // TestLoopReads: what is done again and again reads the rows at work, and none that have ended. What is done with all of an
@@ -141,15 +114,15 @@ func TestLoopReads(t *testing.T) {
 				}
 				w.exec("UPDATE millrace.upload_owner SET rows = $1, bytes = 1000000", w.rows)
 				few, all := 20*heldRows, w.rows
-				w.reads("mend", few, w.feed.Mend)
-				w.reads("leases", few, w.feed.Leases)
-				w.reads("totals", few, func(ctx context.Context) error { _, err := w.store.Totals(ctx); return err })
-				w.reads("tasks", few, func(ctx context.Context) error { _, err := w.store.Tasks(ctx, 100); return err })
-				w.reads("withdraw", few, func(ctx context.Context) error { return w.feed.Withdraw(ctx, w.job) })
-				w.reads("cancel", 4*all, func(ctx context.Context) error { return w.feed.CancelItems(ctx, w.job) })
+				w.reads.Most("mend", few, w.feed.Mend)
+				w.reads.Most("leases", few, w.feed.Leases)
+				w.reads.Most("totals", few, func(ctx context.Context) error { _, err := w.store.Totals(ctx); return err })
+				w.reads.Most("tasks", few, func(ctx context.Context) error { _, err := w.store.Tasks(ctx, 100); return err })
+				w.reads.Most("withdraw", few, func(ctx context.Context) error { return w.feed.Withdraw(ctx, w.job) })
+				w.reads.Most("cancel", 4*all, func(ctx context.Context) error { return w.feed.CancelItems(ctx, w.job) })
 				w.exec("UPDATE millrace.upload SET deleted_at = now() WHERE no = $1", w.job.No)
-				w.reads("erase", 4*all, func(ctx context.Context) error { return w.feed.Erase(ctx, w.job) })
-				w.reads("clear", 9*all, func(ctx context.Context) error { return w.store.Clear(ctx, w.job) })
+				w.reads.Most("erase", 4*all, func(ctx context.Context) error { return w.feed.Erase(ctx, w.job) })
+				w.reads.Most("clear", 9*all, func(ctx context.Context) error { return w.store.Clear(ctx, w.job) })
 				for _, what := range []string{"upload", "upload_row", "upload_item", "item WHERE payload IS NOT NULL"} {
 					var left int
 					if err := w.pool.QueryRow(t.Context(), "SELECT count(*) FROM millrace."+what).Scan(&left); err != nil || left > 0 {
@@ -158,5 +131,30 @@ func TestLoopReads(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestPartReads: what is done in parts begins each behind the one before, also while an older transaction keeps what
+// was changed in the indexes.
+func TestPartReads(t *testing.T) {
+	const n = 8000
+	w := workedIn(t, "auto")
+	w.upload()
+	w.hold(n)
+	w.known()
+	embeddedtest.KeepRows(t, w.kept)
+	w.exec("UPDATE millrace.item SET status = 'done' WHERE id <= $1", n/2)
+	w.reads.Most("rows whose items have ended", 8*n, func(ctx context.Context) error {
+		mended, err := w.feed.MendRows(ctx)
+		if mended != n/2 {
+			t.Errorf("%d rows are mended, want %d", mended, n/2)
+		}
+		return err
+	})
+	w.reads.Most("cancel", 8*n, func(ctx context.Context) error { return w.feed.CancelItems(ctx, w.job) })
+	var left int
+	err := w.pool.QueryRow(t.Context(), "SELECT count(*) FROM millrace.item WHERE status IN ('new', 'started')").Scan(&left)
+	if err != nil || left > 0 {
+		t.Errorf("%d items are left, %v", left, err)
 	}
 }

@@ -301,7 +301,7 @@ func (f *Feed) Cancel(ctx context.Context, name, by string) (cancelled int, err 
 	}
 	err = f.Change(ctx, "cancel "+name+" of feed "+f.cfg.Name, func(t *queue.Tx) (err error) {
 		t.Batch.Queue(f.cfg.SQL.Drop, name)
-		cancelled, err = f.own.CancelIn(ctx, t, of.ID, name, by, maxCancelled)
+		cancelled, _, err = f.own.CancelIn(ctx, t, of.ID, name, by, 0, maxCancelled)
 		return err
 	})
 	return cancelled, err

@@ -1,5 +1,6 @@
-SELECT f.filename FROM millrace.file AS f
-WHERE f.created_at < $1 AND NOT EXISTS (
+-- Files behind ($3, $4) that are finished, and have not changed since $1.
+SELECT f.created_at, f.filename FROM millrace.file AS f
+WHERE f.created_at < $1 AND (f.created_at, f.filename) > ($3, $4) AND NOT EXISTS (
     SELECT FROM millrace.pipeline_tracking AS t
     WHERE t.filename = f.filename AND (t.updated_at >= $1
         -- with somebody, or in a queue

@@ -4,4 +4,4 @@ SELECT i.item_id FROM millrace.upload AS u, LATERAL (
     SELECT item_id FROM millrace.upload_item WHERE job_no = u.no AND status = 1 AND item_id IS NOT NULL
 ) AS i LEFT JOIN millrace.item AS t ON t.id = i.item_id
 WHERE u.processing > 0 AND u.received_at IS NOT NULL AND (t.id IS NULL OR t.status IN ('done', 'failed'))
-ORDER BY i.item_id LIMIT $1
+ORDER BY i.item_id
