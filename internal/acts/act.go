@@ -25,7 +25,7 @@ const (
 type Order struct {
 	Subject   string          `json:"subject" example:"items" doc:"What its members are: items of queues, crawl_errors, sources or jobs"`
 	Move      string          `json:"move" example:"retry" doc:"What is done to each"`
-	Filter    json.RawMessage `json:"filter" doc:"What selected its members, as the request had it"`
+	Filter    json.RawMessage `json:"filter" doc:"What selected its members, as the request had it; {} where that is an upload or a private group of somebody else"`
 	Arguments json.RawMessage `json:"arguments,omitempty" doc:"What else the request gave: the reason, the settings of an override"`
 	By        string          `json:"by" doc:"Whose token asked for it; empty on a server without tokens"`
 }

@@ -67,8 +67,11 @@ type Acts struct{ reads.List[recrawl.Act] }
 func (h *Handler) list(ctx context.Context, in *ActsRequest) (Acts, error) {
 	all, err := h.store.List(ctx, in.Cursor, in.Limit+1)
 	shown := make([]recrawl.Act, len(all))
+	s := h.sight()
 	for i, a := range all {
-		shown[i] = recrawl.ActOf(a)
+		if shown[i], err = s.record(ctx, a); err != nil {
+			return Acts{}, err
+		}
 	}
 	return Acts{reads.ListOf(reads.Numbers, shown, in.Limit, func(a recrawl.Act) int64 { return a.ID })}, err
 }
@@ -129,7 +132,10 @@ type ActPath struct {
 
 func (h *Handler) one(ctx context.Context, in *ActPath) (recrawl.Act, error) {
 	a, err := h.store.Get(ctx, in.ID)
-	return recrawl.ActOf(a), known(err)
+	if err != nil {
+		return recrawl.Act{}, known(err)
+	}
+	return h.sight().record(ctx, a)
 }
 
 func known(err error) error {
@@ -167,7 +173,7 @@ type ActMembers struct {
 func (h *Handler) members(ctx context.Context, in *ActPath) (ActMembers, error) {
 	all, err := h.store.Members(ctx, in.ID)
 	out := ActMembers{make([]ActMember, 0, len(all))}
-	queues := map[string]userqueue.Visible{}
+	s := h.sight()
 	for _, m := range all {
 		var details struct {
 			ActMember
@@ -177,14 +183,11 @@ func (h *Handler) members(ctx context.Context, in *ActPath) (ActMembers, error) 
 			return out, err
 		}
 		member := details.ActMember
-		visible, seen := queues[member.Queue]
-		if !seen && details.Group != "" {
-			if visible, err = userqueue.VisibleTo(ctx, h.owners, member.Queue); err != nil {
-				return out, err
-			}
-			queues[member.Queue] = visible
+		shown, err := s.shows(ctx, member.Queue, details.Group)
+		if err != nil {
+			return out, err
 		}
-		if visible.Shows(details.Group) {
+		if shown {
 			member.Outcome, member.Reason = m.Outcome, m.Reason
 			out.Items = append(out.Items, member)
 		}

@@ -134,10 +134,25 @@ func TestReads(t *testing.T) {
 	}
 	get("/acts/4", 200, `"skipped":1`)
 	get("/acts/4/members", 200, `{"items":[]}`)
+	// An act on a private group tells nobody else which one.
+	const private = `"filter":{"queue":"mail","group":"` + userqueue.PrivateGroup + `1"}`
+	if _, _, err := store.Begin(t.Context(), acts.Request{
+		Subject: items.Name, Move: items.Cancel, Filter: items.ItemFilter{Queue: "mail", Group: userqueue.PrivateGroup + "1"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/acts/5", "/acts"} {
+		get(path, 200, `"id":5`, `"filter":{}`)
+		if _, text := s.Get(path); strings.Contains(text, userqueue.PrivateGroup) {
+			t.Errorf("GET %s tells of a private group: %s", path, text)
+		}
+	}
 	for name, scope := range map[string]auth.Scope{"cat": auth.Read, "dan": auth.Admin} {
 		if s.Token, err = auth.Mint(secret, name, []auth.Scope{scope}, time.Hour); err != nil {
 			t.Fatal(err)
 		}
+		get("/acts/5", 200, private)
+		get("/acts", 200, private)
 		get("/acts/4/members", 200, fmt.Sprintf(`"id":%d,`, hidden[0].ID), `"reason":"is new"`)
 	}
 }

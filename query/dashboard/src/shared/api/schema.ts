@@ -2489,7 +2489,7 @@ export interface components {
              * @description Members that could not be moved
              */
             failed: number;
-            /** @description What selected its members, as the request had it */
+            /** @description What selected its members, as the request had it; {} where that is an upload or a private group of somebody else */
             filter: components["schemas"]["ItemFilter"] | components["schemas"]["SourceFilter"] | components["schemas"]["JobFilter"];
             /** Format: int64 */
             id: number;
@@ -2983,7 +2983,7 @@ export interface components {
              * @description Members that could not be moved
              */
             failed: number;
-            /** @description What selected its members, as the request had it */
+            /** @description What selected its members, as the request had it; {} where that is an upload or a private group of somebody else */
             filter: components["schemas"]["ItemFilter"] | components["schemas"]["SourceFilter"] | components["schemas"]["JobFilter"];
             /** Format: int64 */
             id: number;
