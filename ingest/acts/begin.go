@@ -6,7 +6,6 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"reflect"
 	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -94,26 +93,5 @@ func Begin[B Asks](api endpoint.API, store *acts.Store, op endpoint.Operation) {
 		}
 		return BegunAct{recrawl.ActOf(a), made}, err
 	})
-	describe[B](api.Server.API().OpenAPI().Components.Schemas)
-}
-
-// describe adds the moves and the filter of a request to the description of records of acts, so
-// that generated clients have types for them. A request without moves is described by Act itself.
-func describe[B Asks](schemas huma.Registry) {
-	of := func(t reflect.Type) map[string]*huma.Schema {
-		return schemas.SchemaFromRef(schemas.Schema(t, true, "").Ref).Properties
-	}
-	body := of(reflect.TypeFor[B]())
-	if body["move"] == nil || body["filter"] == nil {
-		return
-	}
-	for _, record := range []reflect.Type{reflect.TypeFor[recrawl.Act](), reflect.TypeFor[BegunAct]()} {
-		move, filter := of(record)["move"], of(record)["filter"]
-		for _, name := range body["move"].Enum {
-			if !slices.Contains(move.Enum, name) {
-				move.Enum = append(move.Enum, name)
-			}
-		}
-		filter.AnyOf = append(filter.AnyOf, &huma.Schema{Ref: body["filter"].Ref})
-	}
+	recrawl.DescribeActs(api.Server.API().OpenAPI().Components.Schemas, store, recrawl.Act{}, BegunAct{})
 }

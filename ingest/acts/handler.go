@@ -45,10 +45,7 @@ func (h *Handler) Register(api endpoint.API) {
 }
 
 // BeginActRequestBody asks for an act on items.
-type BeginActRequestBody struct {
-	Move   string           `json:"move" enum:"retry,cancel" doc:"retry: failed items are new again. cancel: items that have not ended end"`
-	Filter items.ItemFilter `json:"filter"`
-}
+type BeginActRequestBody struct{ items.Asked }
 
 // Check implements Asks.
 func (b BeginActRequestBody) Check() []item.Invalid { return b.Filter.Check(b.Move) }

@@ -21,8 +21,7 @@ func (h *Handler) registerActs(api endpoint.API) {
 
 // BeginJobsActBody asks for an act on jobs.
 type BeginJobsActBody struct {
-	Move   string         `json:"move" enum:"pause,resume,force-run,skip-next,unskip-next,override" doc:"What is done to each"`
-	Filter jobs.JobFilter `json:"filter" doc:"As the parameters of GET /jobs; {}: all jobs"`
+	jobs.Asked
 	// Override is a pointer: other moves have none.
 	Override *JobOverride `json:"override,omitempty" doc:"Of override: the settings, as PUT /jobs/{id}/override takes them"`
 }

@@ -21,8 +21,7 @@ func (h *Handler) registerActs(api endpoint.API) {
 
 // BeginSourcesActBody asks for an act on sources.
 type BeginSourcesActBody struct {
-	Move   string               `json:"move" enum:"enable,disable,delete" doc:"What is done to each"`
-	Filter sources.SourceFilter `json:"filter" doc:"As the parameters of GET /sources; {}: all sources"`
+	sources.Asked
 	ToggleReason
 }
 

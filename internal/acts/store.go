@@ -43,6 +43,16 @@ func (s *Store) Add(of Subject) {
 	s.names = append(s.names, of.Name())
 }
 
+// Asked returns what requests for acts have, for each subject that is [Asking], in the order of Add.
+func (s *Store) Asked() (all []any) {
+	for _, name := range s.names {
+		if of, ok := s.subjects[name].(Asking); ok {
+			all = append(all, of.Asked())
+		}
+	}
+	return all
+}
+
 const columns = `id, subject, move, filter, arguments, state, caller, created_at, ended_at, matched, done, skipped, failed, more`
 
 func scan(r pgx.CollectableRow) (a Act, err error) {

@@ -29,6 +29,12 @@ type Subject interface {
 	Describe(ctx context.Context, members []Member) ([]json.RawMessage, error)
 }
 
+// Asking is a subject whose requests have members of their own.
+type Asking interface {
+	// Asked returns a struct with the fields Move and Filter that a request has which begins an act.
+	Asked() any
+}
+
 // Tx is a transaction, or a connection in one, as queue.Tx.Conn returns it.
 type Tx interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)

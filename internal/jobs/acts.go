@@ -17,6 +17,12 @@ import (
 // Subject is the name of jobs in records of acts.
 const Subject = "jobs"
 
+// Asked is what a request has that begins an act on jobs.
+type Asked struct {
+	Move   string    `json:"move" enum:"pause,resume,force-run,skip-next,unskip-next,override" doc:"What is done to each"`
+	Filter JobFilter `json:"filter" doc:"As the parameters of GET /jobs; {}: all jobs"`
+}
+
 // Settings is the argument of acts that override how jobs run.
 type Settings struct {
 	Override json.RawMessage `json:"override"`
@@ -29,6 +35,9 @@ type subject struct{ store *Store }
 func (s *Store) Subject() acts.Subject { return subject{s} }
 
 func (s subject) Name() string { return Subject }
+
+// Asked implements acts.Asking.
+func (s subject) Asked() any { return Asked{} }
 
 func (s subject) Each(ctx context.Context, o acts.Order, add func(acts.Member) error) error {
 	f, err := filterOf(o)

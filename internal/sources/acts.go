@@ -15,6 +15,12 @@ import (
 // Subject is the name of sources in records of acts.
 const Subject = "sources"
 
+// Asked is what a request has that begins an act on sources.
+type Asked struct {
+	Move   string       `json:"move" enum:"enable,disable,delete" doc:"What is done to each"`
+	Filter SourceFilter `json:"filter" doc:"As the parameters of GET /sources; {}: all sources"`
+}
+
 // Why is the argument of acts on sources.
 type Why struct {
 	Reason string `json:"reason"` // for the events
@@ -27,6 +33,9 @@ type subject struct{ store *Store }
 func (s *Store) Subject() acts.Subject { return subject{s} }
 
 func (s subject) Name() string { return Subject }
+
+// Asked implements acts.Asking.
+func (s subject) Asked() any { return Asked{} }
 
 func (s subject) Each(ctx context.Context, o acts.Order, add func(acts.Member) error) error {
 	f, err := filterOf(o)

@@ -52,6 +52,7 @@ func (h *Handler) Register(api endpoint.API) {
 	endpoint.Get(api, read("group-failures", "", "Failed items by their errors",
 		"Errors that differ only in numbers, ids and addresses are one group. With a state of items that have not "+
 			"ended, those that have failed before."), h.failures)
+	recrawl.DescribeActs(api.Server.API().OpenAPI().Components.Schemas, h.store, recrawl.Act{})
 }
 
 // ActsRequest are the parameters of a list.

@@ -52,6 +52,10 @@ func TestReads(t *testing.T) {
 	store.Add(of)
 	store.Add(errs.Subject())
 	s.Serve(auth.New(auth.Config{Secret: secret}), query.New(store, of, owners{"cat": {userqueue.PrivateGroup + "1"}}))
+	// The description has types for filters also where no operation begins an act, as in the role query.
+	if _, text := s.Get("/openapi.json"); !strings.Contains(text, `"anyOf":[{"$ref":"#/components/schemas/ItemFilter"}]`) {
+		t.Error("the filter of a record is described without its types")
+	}
 	if status, _ := s.Get("/acts"); status != 401 {
 		t.Errorf("without a token: %d", status)
 	}

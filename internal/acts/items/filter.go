@@ -23,6 +23,12 @@ type ItemFilter struct {
 	Fingerprint string `json:"fingerprint,omitempty" query:"fingerprint" maxLength:"4096" doc:"Only items whose last error has this fingerprint, as /failures has it"`
 }
 
+// Asked is what a request has that begins an act on items.
+type Asked struct {
+	Move   string     `json:"move" enum:"retry,cancel" doc:"retry: failed items are new again. cancel: items that have not ended end"`
+	Filter ItemFilter `json:"filter"`
+}
+
 var states = map[string][]string{
 	Retry:  {"failed", "dead", "cancelled"},
 	Cancel: {"new", "scheduled", "started"},

@@ -42,6 +42,9 @@ func New(own *userqueue.Store, shards *tracking.Store) *Subject { return &Subjec
 // Name implements acts.Subject.
 func (s *Subject) Name() string { return Name }
 
+// Asked implements acts.Asking.
+func (s *Subject) Asked() any { return Asked{} }
+
 // Each implements acts.Subject.
 func (s *Subject) Each(ctx context.Context, o acts.Order, add func(acts.Member) error) error {
 	var f ItemFilter
