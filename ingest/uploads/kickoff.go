@@ -82,15 +82,17 @@ func (h *Handler) slice(ctx context.Context, j uploads.Job, end time.Time) (int,
 	if err != nil {
 		return n, stopped(err)
 	}
-	_, err = h.store.Finish(ctx, j, 0)
-	return n, err
+	if _, finished, err := h.store.Finish(ctx, j, 0); err != nil || finished {
+		return n, err
+	}
+	return h.watch(ctx, j, end) // other rows are DONE as soon as they are persisted
 }
 
 // kickoffLook is how often a slice that workers work on is looked at.
 const kickoffLook = 50 * time.Millisecond
 
-// watch has rows handed to workers, and returns how many items have got final statuses until all have, or the end has
-// come.
+// watch returns how many items have got final statuses until all have, or the end has come: workers have them, or they
+// are persisted.
 func (h *Handler) watch(ctx context.Context, j uploads.Job, end time.Time) (int, error) {
 	begun, tick := j.Processed(), time.NewTicker(kickoffLook)
 	defer tick.Stop()

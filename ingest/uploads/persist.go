@@ -90,7 +90,7 @@ type written struct {
 }
 
 func (p *persisting) run(ctx context.Context) error {
-	p.next = uploads.Rows{After: p.upto, Upto: p.upto}
+	p.next = p.behind(p.upto)
 	for {
 		row, err := p.rows.Next()
 		if errors.Is(err, io.EOF) {
@@ -112,6 +112,11 @@ func (p *persisting) run(ctx context.Context) error {
 		return err
 	}
 	return p.store.EndRead(ctx, p.job, p.upto, rate(p.all, time.Since(p.begun)))
+}
+
+// behind is a batch behind a row, with no row yet. The processor copy has nothing to do for rows but to keep them.
+func (p *persisting) behind(row int32) uploads.Rows {
+	return uploads.Rows{After: row, Upto: row, Done: !p.job.Queued()}
 }
 
 // add adds a row to the next batch.
@@ -153,7 +158,7 @@ func (p *persisting) flush(ctx context.Context) error {
 	if n == 0 {
 		return nil
 	}
-	p.next, p.size = uploads.Rows{After: b.Upto, Upto: b.Upto}, 0
+	p.next, p.size = p.behind(b.Upto), 0
 	ended := make(chan written, 1)
 	p.writing = ended
 	go func() {
@@ -201,7 +206,8 @@ func (p *persisting) append(ctx context.Context, b uploads.Rows) error {
 		return p.store.Append(ctx, p.job, uploads.Rows{After: b.After, Upto: b.Upto, Rejects: []uploads.Reject{reject}})
 	}
 	middle := b.After + (b.Upto-b.After)/2
-	one, two := uploads.Rows{After: b.After, Upto: middle}, uploads.Rows{After: middle, Upto: b.Upto}
+	one, two := p.behind(b.After), p.behind(middle)
+	one.Upto, two.Upto = middle, b.Upto
 	for _, item := range b.Items {
 		if item.No <= middle {
 			one.Items = append(one.Items, item)

@@ -267,9 +267,10 @@ func (r *Runner) work(ctx context.Context, no int32) error {
 		}
 	}
 	if j.Queued() { // workers do the rest
-		return r.told(ctx, j, r.finish(ctx, j, j.Total(), time.Since(*j.StartedAt)))
+		_, err := r.finish(ctx, j, rate(int(j.Total()), time.Since(*j.StartedAt)))
+		return r.told(ctx, j, err)
 	}
-	return r.told(ctx, j, r.move(ctx, j, schema.StatusDone))
+	return r.told(ctx, j, r.rest(ctx, j))
 }
 
 // told has the user see why work on an upload has failed.
@@ -280,6 +281,15 @@ func (r *Runner) told(ctx context.Context, j uploads.Job, err error) error {
 	return errors.Join(err, r.store.NoteError(ctx, j, "work on it has failed, and is tried again: the server's log has the cause"))
 }
 
+// rest ends an upload of the processor copy. Its rows are DONE when they are persisted, but for those that are processed
+// again, and those that a process of an earlier version has persisted.
+func (r *Runner) rest(ctx context.Context, j uploads.Job) error {
+	if finished, err := r.finish(ctx, j, 0); err != nil || finished {
+		return err
+	}
+	return r.move(ctx, j, schema.StatusDone)
+}
+
 // move moves all pending items to a final status, and finishes the upload.
 func (r *Runner) move(ctx context.Context, j uploads.Job, to schema.Status) error {
 	begun := time.Now()
@@ -287,16 +297,17 @@ func (r *Runner) move(ctx context.Context, j uploads.Job, to schema.Status) erro
 	if err != nil {
 		return err
 	}
-	return r.finish(ctx, j, int32(all), time.Since(begun))
+	_, err = r.finish(ctx, j, rate(all, time.Since(begun)))
+	return err
 }
 
-// finish finishes an upload whose items all have final statuses. So many of them took so long.
-func (r *Runner) finish(ctx context.Context, j uploads.Job, items int32, took time.Duration) error {
-	finished, err := r.store.Finish(ctx, j, rate(int(items), took))
-	if err == nil && finished {
+// finish finishes an upload whose items all have final statuses, so many a second; 0: as is known. It tells whether it has.
+func (r *Runner) finish(ctx context.Context, j uploads.Job, itemsSec float64) (bool, error) {
+	items, finished, err := r.store.Finish(ctx, j, itemsSec)
+	if finished {
 		r.log.Info("an upload is done", "upload", j.ID, "items", items)
 	}
-	return err
+	return finished, err
 }
 
 // narrow is how many times as many items as rows the first batch has. Each transaction waits for the disk, and beside a

@@ -595,15 +595,19 @@ func TestControl(t *testing.T) {
 		t.Errorf("mapping %v, want that of the resume that was not refused", j.Mapping)
 	}
 	command(id, "cancel", "", 409, "")
-	// Cancelling leaves what was persisted as it is, and what was pending as SKIPPED.
+	// Cancelling leaves what is DONE as it is, and what is to be processed again as SKIPPED.
 	_, want := sample(1)
 	text, _ = sample(2000)
 	id = s.made("many.csv", []byte(text))
 	s.until(id, "begun", func(j uploads.Job) bool { return j.ReadRows > 10 })
 	command(id, "pause", "", 200, schema.Paused)
+	if status, text := s.send(http.MethodPost, "/api/v1/uploads/"+id.String()+"/reprocess", "application/json",
+		strings.NewReader(fmt.Sprintf(`{"scope":"items","itemIds":["%s-3","%[1]s-7"],"statuses":["DONE"]}`, id))); status != 200 {
+		t.Errorf("%d %s", status, text)
+	}
 	command(id, "cancel", "", 200, "")
 	j := s.until(id, "cancelled", ended)
-	if u := uploadsapi.UploadOf(j); u.QueueState != schema.Done || !u.Cancelled || u.Persisted || u.Statuses.Skipped == 0 ||
+	if u := uploadsapi.UploadOf(j); u.QueueState != schema.Done || !u.Cancelled || u.Persisted || u.Statuses.Skipped != 2 ||
 		u.Statuses.Skipped+u.Statuses.Done != u.TotalItems || u.TotalItems >= 2000 || len(want) != 1 {
 		t.Errorf("%+v", u)
 	}
@@ -674,7 +678,7 @@ func TestKilled(t *testing.T) {
 	}
 	same(t, "after kills", s.grid(id), want)
 	var versions int
-	if err := s.pool.QueryRow(t.Context(), "SELECT count(*) FROM millrace.upload_item WHERE version <> 2 OR attempts <> 1").
+	if err := s.pool.QueryRow(t.Context(), "SELECT count(*) FROM millrace.upload_item WHERE version <> 1 OR attempts <> 1").
 		Scan(&versions); err != nil || versions != 0 {
 		t.Errorf("%d items were processed more than once, %v", versions, err)
 	}
@@ -722,7 +726,7 @@ func TestKickoff(t *testing.T) {
 		_ = json.Unmarshal([]byte(text), &out)
 		return status, out
 	}
-	// A process persists everything, and dies before it has processed anything.
+	// A process persists everything, and dies before it has processed again what it is to.
 	j, err := s.store.Start(t.Context(), s.job(id).No)
 	if err != nil {
 		t.Fatal(err)
@@ -733,6 +737,10 @@ func TestKickoff(t *testing.T) {
 	}
 	if err := r.persist(t.Context(), j); err != nil {
 		t.Fatal(err)
+	}
+	if n, _, err := s.store.Reprocess(t.Context(), uploads.Viewer{All: true}, id,
+		uploads.Reprocess{Statuses: []schema.Status{schema.StatusDone}}, time.Now().Add(time.Minute)); n != 500 || err != nil {
+		t.Fatal(n, err)
 	}
 	for _, query := range []string{"?durationMs=0", "?durationMs=20001", "?duration=5"} {
 		if status, out := kick(query); status != 400 {

@@ -5,7 +5,8 @@
 //
 //  1. Persisted once. A batch of rows commits with the number of rows that were read, on the condition
 //     that nobody else has read on. So whoever goes on after a crash begins behind the last row of the
-//     last batch, and two processes that work on one job write nothing twice.
+//     last batch, and two processes that work on one job write nothing twice. A row of the processor copy is its own
+//     result: it is DONE with the batch.
 //  2. Counters are exact. A transaction that changes items of a job changes the job's counters, and the
 //     table holds that they add up to what was read.
 //  3. Order. It changes the row of the job first, and takes the time of the change from there. So

@@ -88,6 +88,8 @@ type Rows struct {
 	Items       []Input
 	Images      []RowImage // of items
 	Rejects     []Reject
+	// Done has each item be its own result: it is DONE with the transaction that persists it.
+	Done bool
 }
 
 // Append persists a batch in one transaction, and returns ErrStopped where the job has gone on without
@@ -105,10 +107,11 @@ func (s *Store) Append(ctx context.Context, j Job, b Rows) error {
 			return err
 		}
 		var at time.Time
-		err := tx.QueryRow(ctx, `UPDATE millrace.upload SET read_rows = $3, pending = pending + $4,
+		err := tx.QueryRow(ctx, `UPDATE millrace.upload SET read_rows = $3,
+			pending = pending + CASE WHEN $6 THEN 0 ELSE $4 END, done = done + CASE WHEN $6 THEN $4 ELSE 0 END,
 			rejected = rejected + $5, changed_at = `+nextChange+`, last_heartbeat = clock_timestamp()
 			WHERE no = $1 AND read_rows = $2 AND queue_state = 'RUNNING' AND NOT read_all AND cancelled_at IS NULL
-			AND deleted_at IS NULL RETURNING changed_at`, j.No, b.After, b.Upto, len(b.Items), len(b.Rejects)).Scan(&at)
+			AND deleted_at IS NULL RETURNING changed_at`, j.No, b.After, b.Upto, len(b.Items), len(b.Rejects), b.Done).Scan(&at)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return ErrStopped
 		}
@@ -158,9 +161,13 @@ func (s *Store) addItems(ctx context.Context, tx pgx.Tx, j Job, b Rows, at time.
 	for i, item := range b.Items {
 		numbers[i] = item.No
 	}
+	status, attempts := uploads.Pending, 0
+	if b.Done {
+		status, attempts = uploads.StatusDone, 1
+	}
 	var both pgx.Batch
-	both.Queue(`INSERT INTO millrace.upload_item (job_no, row_no, owner_no, updated_at)
-		SELECT $1, row_no, $2, $3 FROM unnest($4::integer[]) AS row_no`, j.No, j.OwnerNo, at, numbers)
+	both.Queue(`INSERT INTO millrace.upload_item (job_no, row_no, owner_no, status, attempts, updated_at)
+		SELECT $1, row_no, $2, $5, $6, $3 FROM unnest($4::integer[]) AS row_no`, j.No, j.OwnerNo, at, numbers, int16(status), attempts)
 	both.Queue("UPDATE millrace.upload_owner SET rows = rows + $2 WHERE no = $1 RETURNING rows", j.OwnerNo, b.Upto-b.After).
 		QueryRow(func(r pgx.Row) error {
 			var rows int64
@@ -194,11 +201,12 @@ func (s *Store) Describe(ctx context.Context, j Job, header []string) error {
 	return nil
 }
 
-// EndRead notes that all rows up to one are persisted, and how many a second.
+// EndRead notes that all rows up to one are persisted, and how many a second. The processor copy is as fast.
 func (s *Store) EndRead(ctx context.Context, j Job, upto int32, rowsSec float64) error {
 	ended := int64(0)
 	err := s.note(ctx, func(b *pgx.Batch) {
-		b.Queue(`UPDATE millrace.upload SET read_all = true, rows_sec = $3, last_heartbeat = now()
+		b.Queue(`UPDATE millrace.upload SET read_all = true, rows_sec = $3, last_heartbeat = now(),
+			items_sec = CASE WHEN processor = 'copy' THEN $3 ELSE items_sec END
 			WHERE no = $1 AND read_rows = $2 AND queue_state = 'RUNNING' AND deleted_at IS NULL`, j.No, upto, rowsSec).
 			Exec(func(tag pgconn.CommandTag) error {
 				ended = tag.RowsAffected()
@@ -255,18 +263,23 @@ func (s *Store) Move(ctx context.Context, j Job, to uploads.Status, after int32,
 	return moved, nil
 }
 
-// Finish ends a job whose items all have final statuses. It tells whether it has.
-func (s *Store) Finish(ctx context.Context, j Job, itemsSec float64) (finished bool, err error) {
-	tag, err := s.pool.Exec(ctx, `UPDATE millrace.upload SET items_sec = $2, finished_at = now(), last_heartbeat = now(),
+// Finish ends a job whose items all have final statuses. It tells whether it has, and how many items there are. So many
+// were processed a second; 0: as is known.
+func (s *Store) Finish(ctx context.Context, j Job, itemsSec float64) (items int32, finished bool, err error) {
+	err = s.pool.QueryRow(ctx, `UPDATE millrace.upload SET finished_at = now(), last_heartbeat = now(),
+		items_sec = CASE WHEN $2::real > 0 THEN $2 ELSE items_sec END,
 		queue_state = CASE WHEN read_rows > 0 AND rejected = read_rows AND cancelled_at IS NULL THEN 'FAILED' ELSE 'DONE' END,
 		last_error = CASE WHEN read_rows > 0 AND rejected = read_rows AND cancelled_at IS NULL
 			THEN 'no row could be persisted: all ' || rejected || ' break a rule' END
 		WHERE no = $1 AND queue_state = 'RUNNING' AND (read_all OR cancelled_at IS NOT NULL) AND pending + processing = 0
-		AND deleted_at IS NULL`, j.No, itemsSec)
-	if err != nil {
-		return false, fmt.Errorf("finish the upload %s: %w", j.ID, err)
+		AND deleted_at IS NULL RETURNING read_rows - rejected`, j.No, itemsSec).Scan(&items)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, false, nil
 	}
-	return tag.RowsAffected() > 0, nil
+	if err != nil {
+		return 0, false, fmt.Errorf("finish the upload %s: %w", j.ID, err)
+	}
+	return items, true, nil
 }
 
 // Stop has a job wait for its user, or fail where none of its rows could be persisted, and says why.
