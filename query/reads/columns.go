@@ -13,10 +13,11 @@ const rowGroupBytes = 16 << 20
 
 // columnWriter writes Parquet with the columns of a table as texts.
 type columnWriter[Row any] struct {
-	out   *parquet.GenericWriter[any]
-	texts func(Row) ([]*string, error)
-	row   parquet.Row
-	bytes int // of the row group
+	out    *parquet.GenericWriter[any]
+	texts  func(Row) ([]string, []bool)
+	rows   []parquet.Row   // of a page
+	values []parquet.Value // of all rows
+	bytes  int             // of the row group
 }
 
 func newColumnWriter[Row, P any](w io.Writer, t *Table[Row, P]) *columnWriter[Row] {
@@ -27,36 +28,31 @@ func newColumnWriter[Row, P any](w io.Writer, t *Table[Row, P]) *columnWriter[Ro
 	return &columnWriter[Row]{
 		out: parquet.NewGenericWriter[any](w, parquet.NewSchema(t.Name, orderedGroup{fields: fields}),
 			parquet.Compression(&zstd.Codec{}), parquet.PageBufferSize(64<<10)),
-		texts: t.Texts, row: make(parquet.Row, len(t.Columns)),
+		texts: t.Texts,
 	}
 }
 
 func (w *columnWriter[Row]) write(page []Row) error {
+	w.rows, w.values = w.rows[:0], w.values[:0]
 	for _, row := range page {
-		texts, err := w.texts(row)
-		if err != nil {
-			return err
-		}
+		texts, absent := w.texts(row)
+		begin := len(w.values)
 		for i, text := range texts {
-			if text == nil {
-				w.row[i] = parquet.NullValue().Level(0, 0, i)
+			if absent != nil && absent[i] {
+				w.values = append(w.values, parquet.NullValue().Level(0, 0, i))
 				continue
 			}
-			w.row[i] = parquet.ByteArrayValue([]byte(*text)).Level(0, 1, i)
-			w.bytes += len(*text)
+			w.values = append(w.values, parquet.ValueOf(text).Level(0, 1, i))
+			w.bytes += len(text)
 		}
 		w.bytes += len(texts)
-		if _, err := w.out.WriteRows([]parquet.Row{w.row}); err != nil {
-			return err
-		}
-		if w.bytes >= rowGroupBytes {
-			w.bytes = 0
-			if err := w.out.Flush(); err != nil {
-				return err
-			}
-		}
+		w.rows = append(w.rows, w.values[begin:len(w.values):len(w.values)])
 	}
-	return nil
+	if _, err := w.out.WriteRows(w.rows); err != nil || w.bytes < rowGroupBytes {
+		return err
+	}
+	w.bytes = 0
+	return w.out.Flush()
 }
 
 func (w *columnWriter[Row]) end() error { return w.out.Close() }

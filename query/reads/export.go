@@ -49,9 +49,9 @@ type Table[Row, P any] struct {
 	Name    string   // of the files, such as events
 	Columns []string // of CSV and XLSX
 	Cells   func(Row) ([]string, error)
-	Parquet func(Row) P // nil: Texts
-	Texts   func(Row) ([]*string, error)
-	Temp    string // folder for the temporary files of XLSX; empty: that of the system
+	Parquet func(Row) P                               // nil: Texts
+	Texts   func(Row) (texts []string, absent []bool) // absent: those that are null; nil: none is
+	Temp    string                                    // folder for the temporary files of XLSX; empty: that of the system
 }
 
 // Pages returns the next page of rows each time, and whether there are more.
@@ -106,7 +106,7 @@ type writer[Row any] interface {
 func (t *Table[Row, P]) begin(format string, w io.Writer) (writer[Row], error) {
 	switch format {
 	case "csv":
-		out := &csvWriter[Row]{to: bufio.NewWriter(w), cells: t.Cells}
+		out := &csvWriter[Row]{to: bufio.NewWriterSize(w, csvBuffer), cells: t.Cells}
 		out.csv = csv.NewWriter(&out.line)
 		return out, out.record(t.Columns)
 	case "ndjson":
@@ -125,6 +125,9 @@ func (t *Table[Row, P]) begin(format string, w io.Writer) (writer[Row], error) {
 		}, nil
 	}
 }
+
+// csvBuffer is how many bytes of CSV are written at once.
+const csvBuffer = 64 << 10
 
 // csvWriter ends records with CRLF, and leaves line breaks within cells as they are: csv.Writer.UseCRLF
 // would change them, too.

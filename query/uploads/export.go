@@ -26,16 +26,8 @@ type exportedRow struct{ uploads.Result }
 // MarshalJSON implements json.Marshaler.
 func (r exportedRow) MarshalJSON() ([]byte, error) { return r.Object, nil }
 
-// texts are the cells, nil where there is no value.
-func (r exportedRow) texts() ([]*string, error) {
-	out := make([]*string, len(r.Cells))
-	for i := range r.Cells {
-		if r.Absent == nil || !r.Absent[i] {
-			out[i] = &r.Cells[i]
-		}
-	}
-	return out, nil
-}
+// texts are the cells, and which of them have no value.
+func (r exportedRow) texts() (texts []string, absent []bool) { return r.Cells, r.Absent }
 
 func (h *Handler) export(ctx context.Context, in ExportUploadRequest) (reads.File, error) {
 	j, err := h.job(ctx, in.UploadID)
@@ -105,6 +97,7 @@ func (f resultFile) write(ctx context.Context, who uploads.Viewer, w io.Writer, 
 		wrote(n, results.Total())
 		all, more, err := results.Next()
 		n += int64(len(all))
+		page = make([]exportedRow, 0, len(all))
 		for _, r := range all {
 			page = append(page, exportedRow{r})
 		}
