@@ -48,12 +48,7 @@ func (s *Store) Pending(ctx context.Context, q PendingQuery) (PendingPage, error
 }
 
 func (s *Store) pending(ctx context.Context, q PendingQuery) (page PendingPage, err error) {
-	// Each statement has a snapshot of its own: what has committed before the first one ends, the others see.
-	var horizon time.Time
-	if err := s.pool.QueryRow(ctx, horizonSQL).Scan(&horizon); err != nil {
-		return page, err
-	}
-	jobs, after, err := s.pendingJobs(ctx, q)
+	horizon, jobs, after, err := s.pendingJobs(ctx, q)
 	if err != nil || len(jobs) == 0 {
 		return page, err
 	}
@@ -73,28 +68,30 @@ func (s *Store) pending(ctx context.Context, q PendingQuery) (page PendingPage, 
 const horizonSQL = `SELECT least(clock_timestamp(), min(coalesce(xact_start, statement_timestamp())))
 	FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND datname = current_database() AND pid <> pg_backend_pid()`
 
-// pendingJobs returns the jobs that have items of the statuses behind a cursor, and the number of the
-// cursor's job; 0: it is gone. A job's items have all changed by changed_at.
-func (s *Store) pendingJobs(ctx context.Context, q PendingQuery) (jobs []Job, after int32, err error) {
+// pendingJobs returns the jobs that have items of the statuses behind a cursor, and the number of the cursor's job; 0: it is
+// gone. A job's items have all changed by changed_at. All that is committed before the horizon, statements that follow see.
+func (s *Store) pendingJobs(ctx context.Context, q PendingQuery) (horizon time.Time, jobs []Job, after int32, err error) {
+	// One round trip. Each statement has a snapshot of its own: what has committed before the first one ends, the others see.
+	var all pgx.Batch
+	all.Queue(horizonSQL).QueryRow(func(r pgx.Row) error { return r.Scan(&horizon) })
 	if q.After.Job != "" {
 		id, err := uuid.Parse(q.After.Job)
 		if err != nil {
-			return nil, 0, err
+			return horizon, nil, 0, err
 		}
-		err = s.pool.QueryRow(ctx, "SELECT coalesce((SELECT no FROM millrace.upload WHERE id = $1), 0)", id).Scan(&after)
-		if err != nil {
-			return nil, 0, err
-		}
+		all.Queue("SELECT coalesce((SELECT no FROM millrace.upload WHERE id = $1), 0)", id).
+			QueryRow(func(r pgx.Row) error { return r.Scan(&after) })
 	}
-	rows, err := s.pool.Query(ctx, "SELECT "+columns+tables+`WHERE u.received_at IS NOT NULL AND u.deleted_at IS NULL
+	all.Queue("SELECT "+columns+tables+`WHERE u.received_at IS NOT NULL AND u.deleted_at IS NULL
 		AND ($1::text IS NULL OR u.owner_no = (SELECT no FROM millrace.upload_owner WHERE subject = $1))
 		AND ($2 = '' OR u.kind = $2) AND u.changed_at >= $3 AND EXISTS (
 			SELECT FROM unnest(ARRAY[u.pending, u.processing, u.done, u.error, u.not_found, u.skipped]) WITH ORDINALITY AS c (n, at)
-			WHERE n > 0 AND at - 1 = ANY ($4::smallint[]))`, q.Owner, q.Kind, q.After.At, numbers(q.Statuses))
-	if err == nil {
-		jobs, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (Job, error) { return jobOf(r) })
-	}
-	return jobs, after, err
+			WHERE n > 0 AND at - 1 = ANY ($4::smallint[]))`, q.Owner, q.Kind, q.After.At, numbers(q.Statuses)).
+		Query(func(rows pgx.Rows) (err error) {
+			jobs, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (Job, error) { return jobOf(r) })
+			return err
+		})
+	return horizon, jobs, after, s.pool.SendBatch(ctx, &all).Close()
 }
 
 func numbers(all []uploads.Status) []int16 {
