@@ -142,7 +142,7 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) finish(w http.ResponseWriter, in *incoming, read func() (uploads.Received, error)) {
 	received, err := read()
 	if err == nil {
-		err = h.store.Complete(in.ctx, in.id, received)
+		err = h.complete(in.ctx, in.id, received)
 	}
 	if err != nil {
 		h.abandon(in.id)
@@ -273,7 +273,7 @@ func (in *incoming) take(part *multipart.Part) error {
 	}
 	in.file = &uploads.Received{FileName: part.FileName()}
 	from := &paced{from: part, conn: in.conn, begun: in.begun, told: time.Now(), sign: func() error {
-		return in.h.store.Receiving(in.ctx, in.id)
+		return in.h.sign(in.ctx, in.id)
 	}}
 	stored, err := in.h.files.Put(in.ctx, in.id, in.h.store.Limits().File, io.TeeReader(from, &in.sniff))
 	if from.err != nil {

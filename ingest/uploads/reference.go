@@ -143,7 +143,7 @@ func (f *fetched) Read(p []byte) (int, error) {
 	f.bytes += int64(n)
 	if err == nil && time.Since(f.told) > sign {
 		f.told = time.Now()
-		err = f.in.h.store.Receiving(f.in.ctx, f.in.id)
+		err = f.in.h.sign(f.in.ctx, f.in.id)
 	}
 	return n, err
 }

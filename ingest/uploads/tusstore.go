@@ -184,7 +184,7 @@ func (h *Handler) tusSign(ctx context.Context, id string) error {
 	if id == "" { // the first part comes with the request that begins the upload
 		return nil
 	}
-	err := h.store.Receiving(ctx, uploadsapi.UploadID{JobID: id}.UUID())
+	err := h.sign(ctx, uploadsapi.UploadID{JobID: id}.UUID())
 	if errors.Is(err, uploads.ErrStopped) {
 		err = uploads.ErrNotFound
 	}
