@@ -300,6 +300,11 @@ func (f *form) received(file uploads.Received, sniff *tabular.Sniffer) (uploads.
 	if err == nil {
 		r.Format, err = sniff.Sniff(r.FileName, f.format, encoding, delimiter)
 	}
+	var table *tabular.ErrTable
+	if errors.As(err, &table) {
+		f.wrong("file", "format", table.Text)
+		err = f.problem()
+	}
 	return r, err
 }
 

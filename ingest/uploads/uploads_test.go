@@ -484,6 +484,7 @@ func TestFormRules(t *testing.T) {
 		{"", file, []string{"format", "pdf"}, 400, []string{"format:format"}},
 		{"", file, []string{"name", "a", "name", "b"}, 400, []string{"name:twice"}},
 		{"?held=true", file, nil, 400, []string{"held:parameter_unknown"}},
+		{"", []byte("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1 an old book"), nil, 400, []string{"file:format"}},
 		{"", make([]byte, 1<<20+1), nil, 413, []string{":body_size"}},
 		{"", make([]byte, 3<<20), nil, 413, []string{":body_size"}},
 	} {
@@ -494,6 +495,11 @@ func TestFormRules(t *testing.T) {
 	}
 	if status, text := s.send(http.MethodPost, "/api/v1/uploads", "text/csv", bytes.NewReader(file)); status != 415 {
 		t.Errorf("%d %s", status, text)
+	}
+	for _, name := range []string{"x.xlsx", "X.XLSX"} {
+		if status, text := s.upload("/api/v1/uploads", name, file); status != 400 || !slices.Equal(codes(text), []string{"file:format"}) {
+			t.Errorf("text that is named %s: %d %s", name, status, text)
+		}
 	}
 	half := "--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\na,b\r\n1"
 	if status, text := s.send(http.MethodPost, "/api/v1/uploads", "multipart/form-data; boundary=x", strings.NewReader(half)); status != 400 {

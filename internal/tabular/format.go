@@ -31,11 +31,14 @@ type Format struct {
 const Delimiters = ",;\t|"
 
 // Sniff returns the format of the file that was written to the sniffer. Kind, encoding and delimiter
-// are as they are given, where they are.
+// are as they are given, where they are. Without a kind, it refuses a file that is no table by its first bytes with an ErrTable.
 func (s *Sniffer) Sniff(name, kind, encoding string, delimiter byte) (Format, error) {
 	f := Format{Kind: kind, Encoding: encoding, Delimiter: delimiter}
 	if f.Kind == "" {
 		f.Kind = s.kind(name)
+		if err := s.misnamed(name, f.Kind); err != nil {
+			return f, err
+		}
 	}
 	switch f.Kind {
 	case XLSX:
@@ -66,6 +69,22 @@ func (s *Sniffer) kind(name string) string {
 		return Lines
 	}
 	return CSV
+}
+
+// compound is how files of Excel begin that are older than XLSX, or have a password.
+const compound = "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+
+// misnamed refuses what would be read as rows of text, and is a book or is named so.
+func (s *Sniffer) misnamed(name, kind string) error {
+	switch {
+	case kind == XLSX || kind == Zip:
+		return nil
+	case bytes.HasPrefix(s.head, []byte(compound)):
+		return tableErrorf("must not be an old file of Excel (.xls), or one with a password: save it as .xlsx, without a password")
+	case strings.EqualFold(filepath.Ext(name), ".xlsx"):
+		return tableErrorf("must be XLSX, as its name says: its first bytes are those of another file. Say the format csv where it is text")
+	}
+	return nil
 }
 
 // isBook tells whether the first file of a zip is one that an XLSX begins with.
