@@ -32,7 +32,7 @@ var encodedFormat = huma.Format{
 		_, err := w.Write(text)
 		return err
 	},
-	Unmarshal: huma.DefaultJSONFormat.Unmarshal,
+	Unmarshal: decode,
 }
 
 func unencodable(err error) *Problem { return Internal(fmt.Errorf("encode the answer: %w", err)) }

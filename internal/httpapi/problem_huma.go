@@ -74,6 +74,9 @@ func fieldError(err error) FieldError {
 		return FieldError{Code: "invalid", Rule: err.Error()}
 	}
 	d := detail.ErrorDetail()
+	if e, is := unheldField(d.Message); is {
+		return e
+	}
 	e := FieldError{Field: fieldName(d.Location), Code: "invalid", Rule: d.Message}
 	if m := requiredProperty.FindStringSubmatch(d.Message); m != nil {
 		e.Field, e.Code, e.Rule = join(e.Field, m[1]), "missing", "is required"
