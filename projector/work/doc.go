@@ -50,6 +50,7 @@
 //     daemon's last word. A difference that only one comparison has found may be
 //     a message under way, and is left alone. A message that the server has given up
 //     counts as gone: what it says of that may be lost.
+//     Streams and consumers that somebody has deleted are made anew.
 //     The server waits for a daemon by its clock; when that has been set back,
 //     all daemons have their time anew.
 //  8. Reports once. The position in the stream SHARDS moves in the transaction

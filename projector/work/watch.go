@@ -44,6 +44,11 @@ func (t *session) watch(ctx context.Context) error {
 				return stopped(ctx, err)
 			}
 		}
+		if turn%10 == 0 {
+			if err := t.restore(ctx); err != nil {
+				return stopped(ctx, err)
+			}
+		}
 		tick.Reset(watchEvery) // after a look that took long, the next one waits all the same
 		select {
 		case <-ctx.Done():
@@ -51,6 +56,25 @@ func (t *session) watch(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// restore makes anew what somebody has deleted and answers and requests of daemons need. The term ends where the stream
+// of reports is not there: the next one makes it, and reads it from its start.
+func (t *session) restore(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*requestWait)
+	defer cancel()
+	made, err := stream.MendAnswers(ctx, t.js, t.cfg.Streams)
+	if len(made) > 0 {
+		t.log.Warn("what answers of daemons need was deleted, and is made anew: items whose answers were lost come "+
+			"again after their lease", "made", made)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := t.js.Stream(ctx, stream.Shards); err != nil {
+		return fmt.Errorf("look at the stream %s: %w", stream.Shards, err)
+	}
+	return nil
 }
 
 // dropDeleted drops the consumers of queues that were deleted: watch may have made

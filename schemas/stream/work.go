@@ -94,6 +94,44 @@ func EnsureWork(ctx context.Context, js jetstream.JetStream, stages []string, cf
 	return nil
 }
 
+// MendAnswers makes what answers of daemons and requests that wait need, where somebody has deleted it. It returns what it
+// has made.
+func MendAnswers(ctx context.Context, js jetstream.JetStream, cfg WorkConfig) (made []string, err error) {
+	cfg = cfg.withDefaults()
+	for _, part := range []struct {
+		what   string
+		look   func() error
+		ensure func() error
+	}{
+		{
+			"stream " + WorkAckRelay,
+			func() error { _, err := js.Stream(ctx, WorkAckRelay); return err },
+			func() error { _, err := js.CreateOrUpdateStream(ctx, cfg.ackRelay()); return err },
+		},
+		{
+			"consumer " + WorkAckRelay,
+			func() error { _, err := js.Consumer(ctx, WorkAckRelay, WorkAckRelay); return err },
+			func() error { return ensureAckConsumer(ctx, js, cfg) },
+		},
+		{
+			"consumer " + Nobody,
+			func() error { _, err := js.Consumer(ctx, Work, Nobody); return err },
+			func() error { return EnsureConsumer(ctx, js, Nobody, cfg) },
+		},
+	} {
+		err := part.look()
+		if errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrConsumerNotFound) {
+			if err = part.ensure(); err == nil {
+				made = append(made, part.what)
+			}
+		}
+		if err != nil {
+			return made, fmt.Errorf("look at the %s: %w", part.what, err)
+		}
+	}
+	return made, nil
+}
+
 // EnsureConsumer creates the consumer of a queue, or brings it up to date. It
 // leaves what the settings of the queue have set: a pause, how many items may be
 // out, how often one is delivered, and the lease. It returns an error where the consumer has

@@ -62,8 +62,9 @@
 // takes a few milliseconds. While no Service runs, pulls are answered "503", and daemons go
 // on with what they have. A Service that begins does not know what was handed out before:
 // such an item lapses one lease after its last word, unless the client speaks for it. Answers
-// that wait are not counted by connection: a worker that sends more of them than processes pass
-// on has those of others refused as long as it does. A client that asks for a reply gets one
-// with an error then, which some libraries take for success (DoubleAck of nats.go looks at no
-// reply).
+// that wait are not counted by connection: a worker that sends more of them than processes
+// pass on has those of others refused as long as it does. A client that asks for a reply gets
+// one with an error then, which some libraries take for success (DoubleAck of nats.go looks at
+// no reply). When an operator has deleted the stream of answers, or its consumer, it is made
+// anew within seconds (package work); answers that come meanwhile are lost.
 package pulls
