@@ -18,8 +18,8 @@ import (
 	"github.com/millrace-io/millrace/internal/natstest"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/handout"
-	"github.com/millrace-io/millrace/internal/queue/queuetest"
 	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
 	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/projector/work"
 	"github.com/millrace-io/millrace/schemas/shard"
@@ -58,7 +58,7 @@ func newHouse(t *testing.T, ackWait time.Duration) *house {
 	if h.store, h.hands, err = open(t, h.nc, pool); err != nil {
 		t.Fatal(err)
 	}
-	queuetest.CheckMoves(t, pool, h.store.Queues())
+	trackingtest.CheckMoves(t, pool, h.store.Queues())
 	h.run(h.store.Queues().Run)
 	h.serve()
 	h.until("the streams", func() (string, bool) {

@@ -27,7 +27,6 @@ import (
 	"github.com/millrace-io/millrace/internal/natstest"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/handout"
-	"github.com/millrace-io/millrace/internal/queue/queuetest"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/projector/work"
@@ -54,7 +53,7 @@ func NewStore(t testing.TB, engine *embeddedtest.Postgres) *tracking.Store {
 	t.Helper()
 	pool := engine.Pool(t, queue.Configure)
 	store := on(t, pool)
-	queuetest.CheckMoves(t, pool, store.Queues())
+	CheckMoves(t, pool, store.Queues())
 	return store
 }
 
@@ -77,7 +76,7 @@ func Start(t testing.TB, engine *embeddedtest.Postgres) *Site {
 	t.Helper()
 	pool := engine.Pool(t, queue.Configure)
 	s := On(t, pool)
-	queuetest.CheckMoves(t, pool, s.Store.Queues())
+	CheckMoves(t, pool, s.Store.Queues())
 	nc := natstest.Start(t, stream.Config{}).Connect()
 	s.NATS = nc
 	var err error

@@ -1,5 +1,4 @@
-// Package queuetest checks in tests of other packages what package queue promises.
-package queuetest
+package trackingtest
 
 import (
 	"context"
