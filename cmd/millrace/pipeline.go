@@ -13,7 +13,6 @@ import (
 	"github.com/millrace-io/millrace/internal/sampler"
 	projector "github.com/millrace-io/millrace/projector/pipeline"
 	"github.com/millrace-io/millrace/projector/pipeline/retention"
-	"github.com/millrace-io/millrace/projector/pipeline/subjects"
 	"github.com/millrace-io/millrace/query/pipeline"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -50,7 +49,7 @@ func (n *node) foldEvents() (of share, err error) {
 	if err != nil {
 		return of, err
 	}
-	bounded, err := subjects.New(subjects.Config{Stages: n.pipeline.Stages.Names()}, n.js, n.log)
+	bounded, err := projector.NewSubjects(projector.SubjectsConfig{Stages: n.pipeline.Stages.Names()}, n.js, n.log)
 	if err != nil {
 		return of, err
 	}

@@ -1,15 +1,4 @@
-// Package subjects bounds how many subjects the stream of events has.
-//
-// The broker holds each subject of a stream in memory, and whoever may publish
-// events may invent stages and slots: an event of a stage that is not configured
-// becomes a dead letter, which can be replayed once it is. So the stream takes all
-// stages as long as there are few subjects. Beyond Config.Most it is narrowed to
-// the subjects that events of the pipeline have: the publisher of any other one is
-// told that no stream takes it, and nothing else changes. It takes all of them
-// again when most of what was invented has been removed, by age or by hand.
-//
-// Every projector may carry this out at any time, also several at once.
-package subjects
+package pipeline
 
 import (
 	"context"
@@ -27,8 +16,8 @@ import (
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
-// Config of a Guard. The zero value of a field stands for its default.
-type Config struct {
+// SubjectsConfig is of Subjects. The zero value of a field stands for its default.
+type SubjectsConfig struct {
 	Stages []string // the pipeline's; required
 	// Most is how many subjects there may be before the stream is narrowed;
 	// default 100,000.
@@ -37,17 +26,27 @@ type Config struct {
 	Every time.Duration
 }
 
-// Guard bounds the subjects. It runs beside a projector.
-type Guard struct {
-	cfg Config
+// Subjects bounds how many subjects the stream of events has.
+//
+// The broker holds each subject of a stream in memory, and whoever may publish
+// events may invent stages and slots: an event of a stage that is not configured
+// becomes a dead letter, which can be replayed once it is. So the stream takes all
+// stages as long as there are few subjects. Beyond SubjectsConfig.Most it is narrowed to
+// the subjects that events of the pipeline have: the publisher of any other one is
+// told that no stream takes it, and nothing else changes. It takes all of them
+// again when most of what was invented has been removed, by age or by hand.
+//
+// It runs beside a projector. Every projector may carry this out at any time, also several at once.
+type Subjects struct {
+	cfg SubjectsConfig
 	js  jetstream.JetStream
 	log *slog.Logger
 }
 
-// New checks the configuration and starts nothing.
-func New(cfg Config, js jetstream.JetStream, log *slog.Logger) (*Guard, error) {
+// NewSubjects checks the configuration and starts nothing.
+func NewSubjects(cfg SubjectsConfig, js jetstream.JetStream, log *slog.Logger) (*Subjects, error) {
 	if len(cfg.Stages) == 0 || cfg.Most < 0 || cfg.Every < 0 {
-		return nil, errors.New("guard of subjects: stages are needed, and limits that are not negative")
+		return nil, errors.New("bound the subjects of events: stages are needed, and limits that are not negative")
 	}
 	if cfg.Most == 0 {
 		cfg.Most = 100_000
@@ -55,11 +54,11 @@ func New(cfg Config, js jetstream.JetStream, log *slog.Logger) (*Guard, error) {
 	if cfg.Every == 0 {
 		cfg.Every = time.Second
 	}
-	return &Guard{cfg: cfg, js: js, log: log.With("component", "subjects")}, nil
+	return &Subjects{cfg: cfg, js: js, log: log.With("component", "subjects")}, nil
 }
 
 // Gauges returns the gauges of the stream's subjects.
-func (g *Guard) Gauges() sampler.Source {
+func (g *Subjects) Gauges() sampler.Source {
 	subjects := sampler.NewGauge("millrace_events_subjects", "Subjects of the stream of events.")
 	narrowed := sampler.NewGauge("millrace_events_narrowed", "1 while the stream of events refuses stages that are not "+
 		"configured, since there are too many subjects.")
@@ -83,18 +82,18 @@ func (g *Guard) Gauges() sampler.Source {
 }
 
 // Run looks until ctx ends. What fails is tried again in the next round.
-func (g *Guard) Run(ctx context.Context) error {
+func (g *Subjects) Run(ctx context.Context) error {
 	return retry.Every(ctx, g.cfg.Every, g.Round, func(err error) {
 		g.log.Warn("cannot bound the subjects of events for now", "error", err, "retry_in", g.cfg.Every)
 	})
 }
 
-// roundLimit bounds a round, which makes two requests.
-const roundLimit = 30 * time.Second
+// subjectsLimit bounds a round, which makes two requests.
+const subjectsLimit = 30 * time.Second
 
 // Round narrows the stream, or widens it again, where that is due.
-func (g *Guard) Round(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, roundLimit)
+func (g *Subjects) Round(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, subjectsLimit)
 	defer cancel()
 	s, err := g.js.Stream(ctx, stream.Events)
 	if err != nil {
@@ -128,7 +127,7 @@ func (g *Guard) Round(ctx context.Context) error {
 
 // exact are the subjects of the pipeline's events, with those that a projector of
 // other stages has set already.
-func (g *Guard) exact(present []string) []string {
+func (g *Subjects) exact(present []string) []string {
 	var all []string
 	for _, subject := range present {
 		if subject != stream.EventSubjects {

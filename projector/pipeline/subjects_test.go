@@ -1,4 +1,4 @@
-package subjects
+package pipeline_test
 
 import (
 	"context"
@@ -12,31 +12,25 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/natstest"
+	"github.com/millrace-io/millrace/projector/pipeline"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// fixture is a stream of events under guard.
-type fixture struct {
+// guarded is a stream of events under guard.
+type guarded struct {
 	*testing.T
 	js     jetstream.JetStream
 	server *natstest.Server
 }
 
-func (f fixture) guard(most int, stages ...string) *Guard {
+func (f guarded) guard(most int, stages ...string) *pipeline.Subjects {
 	f.Helper()
-	g, err := New(Config{Stages: stages, Most: most}, f.js, slog.New(slog.DiscardHandler))
+	g, err := pipeline.NewSubjects(pipeline.SubjectsConfig{Stages: stages, Most: most}, f.js, slog.New(slog.DiscardHandler))
 	must(f, err)
 	return g
 }
 
-func (f fixture) publish(subject string) error {
+func (f guarded) publish(subject string) error {
 	ctx, cancel := context.WithTimeout(f.Context(), time.Minute)
 	defer cancel()
 	_, err := f.js.Publish(ctx, subject, []byte("{}"), jetstream.WithRetryAttempts(0))
@@ -44,7 +38,7 @@ func (f fixture) publish(subject string) error {
 }
 
 // takes tells which subjects the stream takes. Who is refused is told so at once.
-func (f fixture) takes(when string, want map[string]bool) {
+func (f guarded) takes(when string, want map[string]bool) {
 	f.Helper()
 	for subject, taken := range want {
 		err := f.publish(subject)
@@ -55,12 +49,12 @@ func (f fixture) takes(when string, want map[string]bool) {
 	}
 }
 
-// TestGuard: as long as there are few subjects, the stream takes events of any
+// TestSubjects: as long as there are few subjects, the stream takes events of any
 // stage. Beyond, it takes those of the pipeline's stages and no others, whose
 // publishers are told so; what is there stays, and consumers go on. When the
 // invented ones have gone, it takes all again.
-func TestGuard(t *testing.T) {
-	f := fixture{T: t, server: natstest.Start(t, stream.Config{})}
+func TestSubjects(t *testing.T) {
+	f := guarded{T: t, server: natstest.Start(t, stream.Config{})}
 	f.js = f.server.JetStream()
 	const most = 20
 	g := f.guard(most, "crawled", "indexed")
@@ -103,7 +97,7 @@ func TestGuard(t *testing.T) {
 }
 
 // delivers wants a consumer to have all events of its slots.
-func (f fixture) delivers(cons jetstream.Consumer, s jetstream.Stream, least int) {
+func (f guarded) delivers(cons jetstream.Consumer, s jetstream.Stream, least int) {
 	f.Helper()
 	batch, err := cons.FetchNoWait(1000)
 	must(f, err)

@@ -1,4 +1,4 @@
-package subjects
+package pipeline_test
 
 import (
 	"context"
@@ -12,18 +12,19 @@ import (
 	"github.com/synadia-io/orbit.go/jetstreamext"
 
 	"github.com/millrace-io/millrace/internal/natstest"
+	"github.com/millrace-io/millrace/projector/pipeline"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // BenchmarkInvented publishes an event to a subject of its own in each iteration,
 // and tells what memory the broker then holds:
-// go test ./projector/pipeline/subjects -run '^$' -bench . -benchtime 1000000x
+// go test ./projector/pipeline -run '^$' -bench . -benchtime 1000000x
 func BenchmarkInvented(b *testing.B) {
 	for _, guarded := range []bool{false, true} {
 		b.Run(fmt.Sprintf("guarded=%t", guarded), func(b *testing.B) {
 			js := natstest.Start(b, stream.Config{}).JetStream()
 			if guarded {
-				g, err := New(Config{Stages: []string{"crawled"}}, js,
+				g, err := pipeline.NewSubjects(pipeline.SubjectsConfig{Stages: []string{"crawled"}}, js,
 					slog.New(slog.DiscardHandler))
 				must(b, err)
 				ctx, cancel := context.WithCancel(b.Context())
