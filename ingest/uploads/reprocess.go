@@ -14,10 +14,7 @@ import (
 	schema "github.com/millrace-io/millrace/schemas/uploads"
 )
 
-const (
-	maxReprocessIDs = 10_000
-	reprocessTime   = 15 * time.Second // then the caller asks again
-)
+const reprocessTime = 15 * time.Second // then the caller asks again
 
 // ReprocessUploadRequest has items of an upload processed again.
 type ReprocessUploadRequest struct {

@@ -99,13 +99,6 @@ func (p *Pace) Hold(wait time.Duration, now time.Time) {
 	p.until = later(p.until, now.Add(wait))
 }
 
-// Limit is how many requests there may be at a time.
-func (p *Pace) Limit() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return int(p.limit)
-}
-
 func later(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b

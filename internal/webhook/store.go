@@ -30,11 +30,9 @@ type Webhook struct {
 
 // Bounds of a webhook, and its defaults.
 const (
-	MaxURL             = 2048
-	MaxTimeout         = 300 * time.Second
-	DefaultTimeout     = 30 * time.Second
-	MaxConcurrency     = 64
-	DefaultConcurrency = 8
+	MaxURL         = 2048
+	DefaultTimeout = 30 * time.Second
+	MaxConcurrency = 64
 
 	secretSize    = 32
 	secretLeast   = 24

@@ -78,9 +78,6 @@ type Execution struct {
 	ItemID      *int64     `json:"item_id" doc:"Its item in the queue crawl"`
 }
 
-// ExecutionStatuses are all statuses of runs.
-var ExecutionStatuses = []string{"queued", "running", "success", "failed", "cancelled"}
-
 // Decision is what became of a due time.
 type Decision struct {
 	DueAt       time.Time  `json:"due_at"`
@@ -109,9 +106,6 @@ type ProcessedEvent struct {
 	Detail      string     `json:"detail" doc:"What it changed, or why it changed nothing" example:"rate_limit: 10 → 5"`
 	ProcessedAt time.Time  `json:"processed_at"`
 }
-
-// EventOutcomes are all outcomes of events.
-var EventOutcomes = []string{"applied", "stale", "waiting", "dead"}
 
 // Stats are the numbers of all jobs.
 type Stats struct {

@@ -23,11 +23,8 @@ type Settings struct {
 	BackoffMaxMinutes    int          `json:"backoff_max_minutes" doc:"The longest that it rests" example:"1440"`
 }
 
-// Policies of overlap and of catch-up.
-var (
-	OverlapPolicies = []string{"skip", "buffer_one", "cancel_other", "allow"}
-	CatchUpPolicies = []string{"none", "one", "recent", "all"}
-)
+// CatchUpPolicies are those of catch-up.
+var CatchUpPolicies = []string{"none", "one", "recent", "all"}
 
 // Defaults are the settings that do not follow from a source.
 func Defaults() Settings {
