@@ -12,13 +12,15 @@ import (
 
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/database"
+
+	"github.com/millrace-io/millrace/schemas/migrations"
 )
 
 //go:embed migrations/*.sql
 var files embed.FS
 
 // ErrNewerSchema is the error of a database that a newer release has migrated.
-var ErrNewerSchema = errors.New("the schema is newer than this release")
+var ErrNewerSchema = migrations.ErrNewerSchema
 
 // ErrOlderSchema is the error of a database that lacks migrations of this release.
 var ErrOlderSchema = errors.New(`the clickhouse schema is older than this release: run "millrace migrate"`)
@@ -34,7 +36,7 @@ func (t Topology) Migrate(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	if err := refuseNewer(ctx, p); err != nil {
+	if err := migrations.RefuseNewer(ctx, "clickhouse", p); err != nil {
 		return err
 	}
 	if _, err := p.Up(ctx); err != nil {
@@ -50,17 +52,7 @@ func (t Topology) Check(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	if err := refuseNewer(ctx, p); err != nil {
-		return err
-	}
-	pending, err := p.HasPending(ctx)
-	if err != nil {
-		return fmt.Errorf("read clickhouse schema version: %w", err)
-	}
-	if pending {
-		return ErrOlderSchema
-	}
-	return nil
+	return migrations.Check(ctx, "clickhouse", p, ErrOlderSchema)
 }
 
 func (t Topology) provider(db *sql.DB) (*goose.Provider, error) {
@@ -81,16 +73,4 @@ func (t Topology) provider(db *sql.DB) (*goose.Provider, error) {
 		return nil, fmt.Errorf("read migrations: %w", err)
 	}
 	return p, nil
-}
-
-func refuseNewer(ctx context.Context, p *goose.Provider) error {
-	current, target, err := p.GetVersions(ctx)
-	if err != nil {
-		return fmt.Errorf("read clickhouse schema version: %w", err)
-	}
-	if current > target {
-		return fmt.Errorf("clickhouse schema version %d, this release knows up to %d: %w: install the newer release",
-			current, target, ErrNewerSchema)
-	}
-	return nil
 }

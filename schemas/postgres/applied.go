@@ -3,27 +3,14 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"io/fs"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/pressly/goose/v3"
+
+	"github.com/millrace-io/millrace/schemas/migrations"
 )
 
 // Versions are the numbers of the migrations of this release, in order.
-func Versions() (all []int64, err error) {
-	names, err := fs.Glob(files, "migrations/*.sql")
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range names {
-		version, err := goose.NumericComponent(name)
-		if err != nil {
-			return nil, fmt.Errorf("read migrations: %w", err)
-		}
-		all = append(all, version)
-	}
-	return all, nil
-}
+func Versions() ([]int64, error) { return migrations.Numbers(files) }
 
 // Applied are the numbers of the migrations that a database has, in order.
 func Applied(ctx context.Context, db interface {

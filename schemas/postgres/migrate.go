@@ -13,6 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
+
+	"github.com/millrace-io/millrace/schemas/migrations"
 )
 
 //go:embed migrations/*.sql
@@ -22,7 +24,7 @@ var files embed.FS
 const Schema = "millrace"
 
 // ErrNewerSchema is the error of a database that a newer release has migrated.
-var ErrNewerSchema = errors.New("the schema is newer than this release")
+var ErrNewerSchema = migrations.ErrNewerSchema
 
 // ErrOlderSchema is the error of a database that lacks migrations of this release.
 var ErrOlderSchema = errors.New(`the postgres schema is older than this release: run "millrace migrate"`)
@@ -69,7 +71,7 @@ func Migrate(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	if err := refuseNewer(ctx, p); err != nil {
+	if err := migrations.RefuseNewer(ctx, "postgres", p); err != nil {
 		return err
 	}
 	// Parts that run already work on tables that a migration locks one by one. Postgres
@@ -101,17 +103,7 @@ func Check(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	if err := refuseNewer(ctx, p); err != nil {
-		return err
-	}
-	pending, err := p.HasPending(ctx)
-	if err != nil {
-		return fmt.Errorf("read postgres schema version: %w", err)
-	}
-	if pending {
-		return ErrOlderSchema
-	}
-	return nil
+	return migrations.Check(ctx, "postgres", p, ErrOlderSchema)
 }
 
 // VersionTable is the table of the migrations that have been applied, in the schema.
@@ -138,16 +130,4 @@ func provider(db *sql.DB) (*goose.Provider, error) {
 		return nil, fmt.Errorf("read migrations: %w", err)
 	}
 	return p, nil
-}
-
-func refuseNewer(ctx context.Context, p *goose.Provider) error {
-	current, target, err := p.GetVersions(ctx)
-	if err != nil {
-		return fmt.Errorf("read postgres schema version: %w", err)
-	}
-	if current > target {
-		return fmt.Errorf("postgres schema version %d, this release knows up to %d: %w: install the newer release",
-			current, target, ErrNewerSchema)
-	}
-	return nil
 }
