@@ -1,9 +1,6 @@
 package stream
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -35,29 +32,15 @@ const (
 // batches is stored.
 const BatchesCheckpoint = "batches"
 
-// ensureBatches creates the streams of batches, or brings them up to date.
-func (c Config) ensureBatches(ctx context.Context, js jetstream.JetStream) error {
-	for _, sc := range []jetstream.StreamConfig{c.batches(), c.batchesRead()} {
-		if _, err := js.CreateOrUpdateStream(ctx, sc); err != nil {
-			return fmt.Errorf("create stream %s: %w", sc.Name, err)
-		}
-	}
-	return c.ensureSettings(ctx, js)
-}
-
 // Settings is the bucket of what people set while an installation runs. Only Millrace
 // writes it.
 const Settings = "millrace_settings"
 
-func (c Config) ensureSettings(ctx context.Context, js jetstream.JetStream) error {
-	_, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+func (c Config) settings() jetstream.KeyValueConfig {
+	return jetstream.KeyValueConfig{
 		Bucket: Settings, Description: "what people set while Millrace runs", History: 16, Replicas: c.Replicas,
 		Storage: jetstream.FileStorage,
-	})
-	if err != nil && !errors.Is(err, jetstream.ErrBucketExists) {
-		return fmt.Errorf("create bucket %s: %w", Settings, err)
 	}
-	return nil
 }
 
 // batches has no age: a message waits for as long as its mode is off.

@@ -88,15 +88,10 @@ func Ensure(ctx context.Context, js jetstream.JetStream, cfg Config) error {
 	if events.Metadata, err = cfg.metadata(ctx, js); err != nil {
 		return err
 	}
-	for _, sc := range []jetstream.StreamConfig{events, cfg.dlq(), cfg.sources()} {
-		if _, err := js.CreateOrUpdateStream(ctx, sc); err != nil {
-			return fmt.Errorf("create stream %s: %w", sc.Name, err)
-		}
-	}
-	if err := cfg.ensureBatches(ctx, js); err != nil {
+	if err := ensureStreams(ctx, js, events, cfg.dlq(), cfg.sources(), cfg.batches(), cfg.batchesRead()); err != nil {
 		return err
 	}
-	_, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+	return ensureBuckets(ctx, js, cfg.settings(), jetstream.KeyValueConfig{
 		Bucket:      Checkpoints,
 		Description: "batches that projectors have decided",
 		// Should something else than a position be written, what was there before
@@ -104,15 +99,27 @@ func Ensure(ctx context.Context, js jetstream.JetStream, cfg Config) error {
 		History:  16,
 		Replicas: cfg.Replicas,
 		Storage:  jetstream.FileStorage,
-	})
-	if err != nil && !errors.Is(err, jetstream.ErrBucketExists) {
-		return fmt.Errorf("create bucket %s: %w", Checkpoints, err)
-	}
-	_, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+	}, jetstream.KeyValueConfig{
 		Bucket: ProcessBucket, Description: "processes that are there", TTL: processFor, Replicas: cfg.Replicas,
 	})
-	if err != nil && !errors.Is(err, jetstream.ErrBucketExists) {
-		return fmt.Errorf("create bucket %s: %w", ProcessBucket, err)
+}
+
+// ensureStreams creates streams, or brings them up to date.
+func ensureStreams(ctx context.Context, js jetstream.JetStream, all ...jetstream.StreamConfig) error {
+	for _, sc := range all {
+		if _, err := js.CreateOrUpdateStream(ctx, sc); err != nil {
+			return fmt.Errorf("create stream %s: %w", sc.Name, err)
+		}
+	}
+	return nil
+}
+
+func ensureBuckets(ctx context.Context, js jetstream.JetStream, all ...jetstream.KeyValueConfig) error {
+	for _, bucket := range all {
+		_, err := js.CreateOrUpdateKeyValue(ctx, bucket)
+		if err != nil && !errors.Is(err, jetstream.ErrBucketExists) {
+			return fmt.Errorf("create bucket %s: %w", bucket.Bucket, err)
+		}
 	}
 	return nil
 }

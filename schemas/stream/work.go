@@ -78,10 +78,8 @@ func EnsureWork(ctx context.Context, js jetstream.JetStream, stages []string, cf
 	if err := ensureAckConsumer(ctx, js, cfg); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 		return err
 	}
-	for _, sc := range []jetstream.StreamConfig{cfg.work(), cfg.acks(), cfg.ackRelay(), cfg.shards()} {
-		if _, err := js.CreateOrUpdateStream(ctx, sc); err != nil {
-			return fmt.Errorf("create stream %s: %w", sc.Name, err)
-		}
+	if err := ensureStreams(ctx, js, cfg.work(), cfg.acks(), cfg.ackRelay(), cfg.shards()); err != nil {
+		return err
 	}
 	if err := ensureAckConsumer(ctx, js, cfg); err != nil {
 		return err
@@ -106,7 +104,7 @@ func MendAnswers(ctx context.Context, js jetstream.JetStream, cfg WorkConfig) (m
 		{
 			"stream " + WorkAckRelay,
 			func() error { _, err := js.Stream(ctx, WorkAckRelay); return err },
-			func() error { _, err := js.CreateOrUpdateStream(ctx, cfg.ackRelay()); return err },
+			func() error { return ensureStreams(ctx, js, cfg.ackRelay()) },
 		},
 		{
 			"consumer " + WorkAckRelay,
