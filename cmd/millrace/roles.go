@@ -23,13 +23,11 @@ import (
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/integrity"
-	"github.com/millrace-io/millrace/internal/jobs"
 	"github.com/millrace-io/millrace/internal/processes"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/recrawl"
 	"github.com/millrace-io/millrace/internal/sampler"
-	"github.com/millrace-io/millrace/internal/sources"
 	"github.com/millrace-io/millrace/internal/tracing"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/internal/uploads"
@@ -113,8 +111,7 @@ type stores struct {
 	shards  *tracking.Store
 	acts    *acts.Store
 	items   *items.Subject
-	sources *sources.Store
-	jobs    *jobs.Store
+	crawlStores
 	uploads *uploads.Store
 	files   *uploads.Files
 	feeder  *uploads.Feeder

@@ -3,6 +3,7 @@ package main
 import (
 	ingestsources "github.com/millrace-io/millrace/ingest/sources"
 	"github.com/millrace-io/millrace/internal/endpoint"
+	"github.com/millrace-io/millrace/internal/jobs"
 	"github.com/millrace-io/millrace/internal/outbox"
 	"github.com/millrace-io/millrace/internal/sources"
 	querysources "github.com/millrace-io/millrace/query/sources"
@@ -12,6 +13,12 @@ import (
 // sourceEvents is the advisory lock of the process that publishes the events of
 // sources.
 const sourceEvents int64 = 0x6d696c6c_73726373
+
+// crawlStores are those of the sources that are crawled, and of their jobs.
+type crawlStores struct {
+	sources *sources.Store
+	jobs    *jobs.Store
+}
 
 // openSources makes the store of the sources that are crawled.
 func (n *node) openSources() (err error) {
