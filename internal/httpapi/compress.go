@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/klauspost/compress/gzhttp"
+	"github.com/klauspost/compress/gzip"
 )
 
 // newCompressor returns the middleware that compresses answers for callers that
@@ -19,7 +20,7 @@ import (
 // less than the answer itself, and the compressor is another's before the first
 // byte is sent.
 func newCompressor() (func(http.Handler) http.Handler, error) {
-	wrap, err := gzhttp.NewWrapper(gzhttp.ContentTypeFilter(compresses))
+	wrap, err := gzhttp.NewWrapper(gzhttp.ContentTypeFilter(compresses), gzhttp.CompressionLevel(gzip.BestSpeed))
 	if err != nil {
 		return nil, fmt.Errorf("compress answers: %w", err)
 	}
