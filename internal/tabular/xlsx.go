@@ -21,6 +21,14 @@ const (
 	// unpacked into a temporary file.
 	maxPart  = 4 << 20
 	maxParts = 10_000
+	// maxText is of what has no tag in it, or of one tag: the library holds it.
+	maxText = 4 << 20
+)
+
+// Bounds of tags of an XLSX. What is made of a tag in memory is more than a hundred times as large as the shortest one.
+const (
+	maxTags    = 1_000_000  // of all parts but sheets and their texts
+	maxStrings = 20_000_000 // of the texts of all sheets
 )
 
 // sheetReader reads the first sheet of an XLSX. Cells are what Excel shows.
@@ -33,6 +41,7 @@ type sheetReader struct {
 	no     int64
 	line   int64
 	cells  []string
+	lasts  []int64 // the last row of each sheet; nil: not known
 }
 
 func openXLSX(from io.Reader, temp string) (Reader, error) {
@@ -52,7 +61,7 @@ func (r *sheetReader) open(temp string) error {
 	if err != nil {
 		return err
 	}
-	if err := checkParts(r.file, info.Size()); err != nil {
+	if r.lasts, err = checkParts(r.file, info.Size()); err != nil {
 		return err
 	}
 	r.book, err = excelize.OpenReader(io.NewSectionReader(r.file, 0, info.Size()), excelize.Options{
@@ -70,33 +79,6 @@ func (r *sheetReader) open(temp string) error {
 		return tableErrorf("the sheet %.100q cannot be read: %v", r.sheet, err)
 	}
 	return r.readHeader()
-}
-
-// checkParts looks at the sizes that a zip declares. A part that is larger than it declares ends in
-// an error of package zip.
-func checkParts(file io.ReaderAt, size int64) error {
-	parts, _, err := directory(file, "XLSX", size, maxPart, maxParts)
-	if err != nil {
-		return err
-	}
-	var all, held uint64
-	for _, p := range parts.File {
-		name := strings.ToLower(strings.ReplaceAll(p.Name, "\\", "/"))
-		if p.UncompressedSize64 > maxUnpacked {
-			return tableErrorf("the XLSX unpacks to more than %d bytes", int64(maxUnpacked))
-		}
-		all += p.UncompressedSize64
-		if !strings.HasPrefix(name, "xl/worksheets/sheet") && name != "xl/sharedstrings.xml" {
-			held += p.UncompressedSize64
-		}
-	}
-	switch {
-	case all > maxUnpacked:
-		return tableErrorf("the XLSX unpacks to %d bytes, and at most %d are read", all, int64(maxUnpacked))
-	case held > maxHeld:
-		return tableErrorf("the XLSX has %d bytes beside its sheets and their texts, and at most %d are read", held, maxHeld)
-	}
-	return nil
 }
 
 // guard turns a panic of the library, as files that are made to break it cause, into an error.
@@ -132,7 +114,9 @@ func (r *sheetReader) readHeader() error {
 // row returns the next row with something in it, without the empty cells at its end.
 func (r *sheetReader) row() ([]string, error) {
 	for r.rows.Next() {
-		r.line++
+		if r.line++; r.line > excelize.TotalRows {
+			return nil, tableErrorf("the sheet %.100q has a row beyond %d", r.sheet, excelize.TotalRows)
+		}
 		cells, err := r.rows.Columns()
 		if err != nil {
 			return nil, tableErrorf("the row %d of the sheet %.100q cannot be read: %v", r.line, r.sheet, err)
@@ -146,6 +130,9 @@ func (r *sheetReader) row() ([]string, error) {
 	}
 	if err := r.rows.Error(); err != nil {
 		return nil, tableErrorf("the sheet %.100q cannot be read behind row %d: %v", r.sheet, r.line, err)
+	}
+	if r.lasts != nil && !slices.Contains(r.lasts, r.line) { // the library takes XML that it cannot read for the end
+		return nil, tableErrorf("the sheet %.100q is damaged: it cannot be read behind row %d, and has more", r.sheet, r.line)
 	}
 	return nil, io.EOF
 }

@@ -1,0 +1,151 @@
+package tabular
+
+import (
+	"archive/zip"
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// checkParts looks at the sizes that a zip declares, and then at what its XML really unpacks to, which is what the library reads
+// into memory. It returns the last row of each sheet; nil: that is not known.
+func checkParts(file io.ReaderAt, size int64) (lasts []int64, err error) {
+	parts, _, err := directory(file, "XLSX", size, maxPart, maxParts)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkSizes(parts.File); err != nil {
+		return nil, err
+	}
+	known, tags, texts := true, 0, 0
+	for _, p := range parts.File {
+		name := partName(p)
+		s, err := scanPart(p)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case name == sharedTexts:
+			texts += s.tags
+		case isSheet(name):
+			known = known && !s.odd
+			lasts = append(lasts, s.row)
+		default:
+			tags += s.tags
+		}
+		switch {
+		case tags > maxTags:
+			return nil, tableErrorf("the XLSX has more than %d tags beside its sheets and their texts", maxTags)
+		case texts > maxStrings:
+			return nil, tableErrorf("the texts of the XLSX have more than %d tags", maxStrings)
+		}
+	}
+	if !known {
+		return nil, nil
+	}
+	return lasts, nil
+}
+
+const sharedTexts = "xl/sharedstrings.xml"
+
+func partName(p *zip.File) string { return strings.ToLower(strings.ReplaceAll(p.Name, "\\", "/")) }
+
+func isSheet(name string) bool { return strings.HasPrefix(name, "xl/worksheets/sheet") }
+
+func isXML(name string) bool {
+	return slices.ContainsFunc([]string{".xml", ".rels", ".vml"}, func(end string) bool { return strings.HasSuffix(name, end) })
+}
+
+// checkSizes holds what parts declare to the bounds. A part that is larger than it declares ends in an error of package zip.
+func checkSizes(parts []*zip.File) error {
+	var all, held uint64
+	for _, p := range parts {
+		if p.UncompressedSize64 > maxUnpacked {
+			return tableErrorf("the XLSX unpacks to more than %d bytes", int64(maxUnpacked))
+		}
+		all += p.UncompressedSize64
+		if name := partName(p); !isSheet(name) && name != sharedTexts {
+			held += p.UncompressedSize64
+		}
+	}
+	switch {
+	case all > maxUnpacked:
+		return tableErrorf("the XLSX unpacks to %d bytes, and at most %d are read", all, int64(maxUnpacked))
+	case held > maxHeld:
+		return tableErrorf("the XLSX has %d bytes beside its sheets and their texts, and at most %d are read", held, maxHeld)
+	}
+	return nil
+}
+
+// scanned is what a part of XML has.
+type scanned struct {
+	tags int
+	row  int64 // the last one of a sheet
+	odd  bool  // which is not known
+}
+
+// scanPart reads a part to its end, and refuses one that is damaged, and XML that has a text that the library would hold or
+// declares entities.
+func scanPart(p *zip.File) (s scanned, err error) {
+	from, err := p.Open()
+	if err != nil {
+		return s, tableErrorf("%.100q of the XLSX cannot be read: %v", p.Name, err)
+	}
+	defer from.Close()
+	xml := isXML(partName(p))
+	text, long := bufio.NewReaderSize(from, 64<<10), 0
+	for {
+		part, err := text.ReadSlice('<')
+		if long += len(part); long > maxText && xml {
+			return s, tableErrorf("%.100q of the XLSX has a text of more than %d bytes", p.Name, maxText)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case errors.Is(err, io.EOF):
+			return s, nil
+		case err != nil:
+			return s, tableErrorf("%.100q of the XLSX is damaged: %v", p.Name, err)
+		}
+		long = 0
+		if s.tags++; s.tags > maxStrings && !isSheet(partName(p)) {
+			return s, nil // it is refused
+		}
+		head, _ := text.Peek(64) // an error comes again
+		if xml && bytes.HasPrefix(head, []byte("!DOCTYPE")) {
+			return s, tableErrorf("%.100q of the XLSX declares a type of document, which none may", p.Name)
+		}
+		s.see(head)
+	}
+}
+
+// see looks at how a tag begins.
+func (s *scanned) see(head []byte) {
+	if len(head) > 0 && head[0] == '!' { // a comment, or a text that may have what looks like tags
+		s.odd = true
+	}
+	name, rest, _ := bytes.Cut(head, []byte(":"))
+	if !bytes.HasPrefix(rest, []byte("row")) || bytes.ContainsAny(name, " />\"") {
+		rest = head
+	}
+	rest, is := bytes.CutPrefix(rest, []byte("row"))
+	if !is || len(rest) == 0 || !bytes.ContainsAny(rest[:1], " \t\r\n/>") {
+		return
+	}
+	next := s.row + 1
+	rest, _, _ = bytes.Cut(rest, []byte(">"))
+	if number, said := bytes.CutPrefix(bytes.TrimSpace(rest), []byte(`r="`)); said {
+		number, _, _ = bytes.Cut(number, []byte(`"`))
+		at, err := strconv.ParseInt(string(number), 10, 64)
+		if s.odd = s.odd || err != nil || at < next; !s.odd {
+			next = at
+		}
+	} else if len(bytes.TrimSpace(bytes.TrimSuffix(rest, []byte("/")))) > 0 {
+		s.odd = true // other attributes come first
+	}
+	s.row = next
+}

@@ -1,0 +1,130 @@
+package tabular
+
+import (
+	"archive/zip"
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+)
+
+const (
+	bookTypes = `<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">` +
+		`<Default Extension="xml" ContentType="application/xml"/></Types>`
+	bookLinks = `<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="rId1" ` +
+		`Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument" Target="xl/workbook.xml"/></Relationships>`
+	bookText = `<workbook xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main" ` +
+		`xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"><sheets><sheet name="S" sheetId="1" r:id="rId1"/></sheets></workbook>`
+	sheetLinks = `<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="rId1" ` +
+		`Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/worksheet" Target="worksheets/sheet1.xml"/></Relationships>`
+)
+
+// sheetOf is a sheet with a header and rows.
+func sheetOf(rows string) string {
+	return `<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData><row r="1"><c r="A1" t="inlineStr">` +
+		`<is><t>sku</t></is></c></row>` + rows + `</sheetData></worksheet>`
+}
+
+func rowOf(attributes, cell string) string {
+	return "<row" + attributes + `><c t="inlineStr"><is><t>` + cell + `</t></is></c></row>`
+}
+
+// bookOf is an XLSX, with parts in place of those of an ordinary one or beside them.
+func bookOf(t *testing.T, parts map[string]string) []byte {
+	t.Helper()
+	all := map[string]string{
+		"[Content_Types].xml": bookTypes, "_rels/.rels": bookLinks, "xl/workbook.xml": bookText, "xl/_rels/workbook.xml.rels": sheetLinks,
+	}
+	for name, text := range parts {
+		all[name] = text
+	}
+	var book bytes.Buffer
+	z := zip.NewWriter(&book)
+	for name, text := range all {
+		w, err := z.Create(name)
+		if err == nil {
+			_, err = io.WriteString(w, text)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return book.Bytes()
+}
+
+// readBook reads a book to its end, and returns its first cells and what is wrong with it.
+func readBook(t *testing.T, book []byte) (cells []string, rule string) {
+	t.Helper()
+	r, err := Open(bytes.NewReader(book), Format{Kind: XLSX}, t.TempDir())
+	for err == nil {
+		var row Row
+		if row, err = r.Next(); err == nil && row.Fault == nil {
+			cells = append(cells, row.Cells[0])
+		}
+	}
+	if r != nil {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	var table *ErrTable
+	if errors.As(err, &table) {
+		return cells, table.Text
+	}
+	if !errors.Is(err, io.EOF) {
+		t.Errorf("%v", err)
+	}
+	return cells, ""
+}
+
+// TestHostileBooks: a book that would unpack to more than is held in memory is refused before that, and one that is damaged
+// does not look as if it had ended.
+func TestHostileBooks(t *testing.T) {
+	const sheet = "xl/worksheets/sheet1.xml"
+	for name, c := range map[string]struct {
+		parts map[string]string
+		cells string
+		rule  string
+	}{
+		"fine":            {map[string]string{sheet: sheetOf(rowOf(` r="2" spans="1:1"`, "a") + rowOf(` r="7"`, "b"))}, "a b", ""},
+		"without numbers": {map[string]string{sheet: sheetOf(rowOf("", "a") + rowOf("", "b") + "<row/>")}, "a b", ""},
+		"numbers behind others": {
+			map[string]string{sheet: sheetOf(rowOf(` spans="1:1" r="3"`, "a") + rowOf(` r="4"`, "b"))}, "a b", "",
+		},
+		"a text like tags": {
+			map[string]string{sheet: sheetOf(rowOf("", `<![CDATA[<row r="9">]]>`) + rowOf("", "b"))}, `<row r="9"> b`, "",
+		},
+		"empty":          {map[string]string{sheet: strings.Replace(sheetOf(""), "<row r=", "<row ht=", 1)}, "", ""},
+		"pictures":       {map[string]string{sheet: sheetOf(rowOf("", "a")), "xl/media/a.bmp": strings.Repeat("\x00", 8<<20)}, "a", ""},
+		"a control sign": {map[string]string{sheet: sheetOf(rowOf("", "a") + rowOf("", "\x01") + rowOf("", "b"))}, "a", "is damaged"},
+		"an entity":      {map[string]string{sheet: sheetOf(rowOf("", "&what;") + rowOf("", "b"))}, "", "is damaged"},
+		"entities":       {map[string]string{sheet: `<!DOCTYPE x [<!ENTITY y "z">]>` + sheetOf(rowOf("", "&y;"))}, "", "declares"},
+		"a far row":      {map[string]string{sheet: sheetOf(rowOf(` r="2000000000"`, "a"))}, "", "a row beyond 1048576"},
+		"a sheet of NUL": {map[string]string{sheet: strings.Repeat("\x00", 5<<20)}, "", "a text of more than"},
+		"a large cell":   {map[string]string{sheet: sheetOf(rowOf("", strings.Repeat("a", 5<<20)))}, "", "a text of more than"},
+		"many styles":    {map[string]string{sheet: sheetOf(""), "xl/styles.xml": strings.Repeat("<xf/>", 1_000_001)}, "", "1000000 tags"},
+		"a workbook elsewhere": {
+			map[string]string{sheet: sheetOf(""), "xl/workbook.bin": strings.Repeat("<x/>", 1_000_001)}, "", "1000000 tags",
+		},
+		"many empty texts": {
+			map[string]string{sheet: sheetOf(""), "xl/sharedStrings.xml": strings.Repeat("<si/>", 20_000_001)}, "", "20000000 tags",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cells, rule := readBook(t, bookOf(t, c.parts))
+			if got := strings.Join(cells, " "); got != c.cells || !strings.Contains(rule, c.rule) || c.rule == "" && rule != "" {
+				t.Errorf("%q, %q, want %q, %q", got, rule, c.cells, c.rule)
+			}
+		})
+	}
+	damaged := bookOf(t, map[string]string{sheet: sheetOf(strings.Repeat(rowOf("", "a"), 1000))})
+	at := bytes.Index(damaged, []byte(sheet))
+	damaged[at+len(sheet)+60] ^= 0x10
+	if _, rule := readBook(t, damaged); !strings.Contains(rule, "is damaged") {
+		t.Errorf("a part with another checksum: %q", rule)
+	}
+}
