@@ -390,6 +390,51 @@ func TestTusSweep(t *testing.T) {
 	}
 }
 
+// TestTusIdle: files that wait for their next parts keep nobody from uploads, and end as such when there is room.
+func TestTusIdle(t *testing.T) {
+	s := serve(t, auth.Config{}, uploads.Limits{Open: 2})
+	file := table(1000)
+	length := strconv.Itoa(len(file))
+	refused := func(what string) {
+		t.Helper()
+		if got := s.tus(http.MethodPost, s.tusURL(), nil, "Upload-Length", length); got.status != 409 {
+			t.Errorf("%s: %v", what, got)
+		}
+	}
+	idle := func() {
+		t.Helper()
+		if _, err := s.pool.Exec(t.Context(), "UPDATE millrace.upload SET last_heartbeat = now() - interval '6 minutes' WHERE received_at IS NULL"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, id := s.begun(len(file), "filename", "x.csv")
+	s.begun(len(file))
+	refused("a third one")
+	idle()
+	held := []uuid.UUID{s.made("a.csv", file, "hold", "true"), s.made("b.csv", file, "hold", "true")}
+	if got := s.patch(first, 0, file); got.status != 409 {
+		t.Errorf("a file that has waited, while two uploads are open: %v", got)
+	}
+	if got := s.tus(http.MethodHead, first, nil); got.status != 409 {
+		t.Errorf("it is asked for: %v", got)
+	}
+	for _, id := range held {
+		if err := s.store.Delete(t.Context(), uploads.Viewer{All: true}, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := s.tus(http.MethodHead, first, nil); got.status != 200 || got.offset() != len(file) {
+		t.Errorf("it is asked for when there is room: %v", got)
+	}
+	s.received(id, file)
+	for range 19 { // ten times two wait, one of them from above
+		idle()
+		s.begun(len(file))
+	}
+	idle()
+	refused("one beside as many as may wait")
+}
+
 // TestTusLastAnswer: a process stores the last part, and dies before it can tell so. Whoever asks finds the upload.
 func TestTusLastAnswer(t *testing.T) {
 	s := serve(t, auth.Config{}, uploads.Limits{})

@@ -49,12 +49,21 @@ func (s *Store) begin(ctx context.Context, subject, address string, size int64, 
 			Scan(&no, &bytes, &rows); err != nil {
 			return err
 		}
-		var open int
+		// A file that waits for its next part, maybe for ever, is none of the open ones until it goes on.
+		var open, waiting int
 		var coming int64
-		if err := tx.QueryRow(ctx, `SELECT count(*), coalesce(sum(size) FILTER (WHERE received_at IS NULL), 0)
-			FROM millrace.upload WHERE owner_no = $1 AND deleted_at IS NULL
-			AND (queue_state IN ('QUEUED', 'RUNNING', 'PAUSED') OR received_at IS NULL)`, no).Scan(&open, &coming); err != nil {
+		if err := tx.QueryRow(ctx, `SELECT count(*) FILTER (WHERE NOT idle), count(*) FILTER (WHERE idle),
+				coalesce(sum(size) FILTER (WHERE received_at IS NULL), 0)
+			FROM (SELECT *, received_at IS NULL AND parts IS NOT NULL
+					AND last_heartbeat < now() - make_interval(secs => $2) AS idle
+				FROM millrace.upload WHERE owner_no = $1 AND deleted_at IS NULL
+				AND (queue_state IN ('QUEUED', 'RUNNING', 'PAUSED') OR received_at IS NULL)) AS u`, no, silent.Seconds()).
+			Scan(&open, &waiting, &coming); err != nil {
 			return err
+		}
+		if most := waitingShare * s.limits.Open; parts != nil && waiting >= most {
+			return &LimitError{"open_uploads", fmt.Sprintf("%d files of yours wait for their next parts, and a user may have "+
+				"%d: go on with them, or delete them", waiting, most)}
 		}
 		if err := s.limits.check(open, bytes+coming+size, rows); err != nil {
 			return err
@@ -68,6 +77,9 @@ func (s *Store) begin(ctx context.Context, subject, address string, size int64, 
 	}
 	return id, nil
 }
+
+// waitingShare is how many times as many files of a user may wait for their next parts as uploads may be open.
+const waitingShare = 10
 
 func (l Limits) check(open int, bytes, rows int64) error {
 	switch {
@@ -111,12 +123,13 @@ func (s *Store) Complete(ctx context.Context, id uuid.UUID, r Received) error {
 	}
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		var owner int32
+		var parts bool
 		err := tx.QueryRow(ctx, `UPDATE millrace.upload SET name = $2, file_name = $3, processor = $4, mapping = $5,
 			kind = $6, encoding = $7, delimiter = $8, lone_cr = $9, size = $10, sha256 = $11, queue_state = $12,
 			received_at = now(), last_heartbeat = now(), changed_at = now()
-			WHERE id = $1 AND received_at IS NULL AND deleted_at IS NULL RETURNING owner_no`,
+			WHERE id = $1 AND received_at IS NULL AND deleted_at IS NULL RETURNING owner_no, parts IS NOT NULL`,
 			id, r.Name, r.FileName, r.Processor, string(mapping), r.Format.Kind, r.Format.Encoding,
-			delimiterText(r.Format), r.Format.LoneCR, r.Size, r.SHA256, state).Scan(&owner)
+			delimiterText(r.Format), r.Format.LoneCR, r.Size, r.SHA256, state).Scan(&owner, &parts)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return ErrStopped
 		}
@@ -136,7 +149,14 @@ func (s *Store) Complete(ctx context.Context, id uuid.UUID, r Received) error {
 			owner, r.Size).Scan(&bytes); err != nil {
 			return err
 		}
-		return s.limits.check(0, bytes, 0)
+		var open int
+		if parts { // others may have begun while it waited for its parts. The row of the user is locked
+			if err := tx.QueryRow(ctx, `SELECT count(*) FROM millrace.upload WHERE owner_no = $1 AND id <> $2 AND deleted_at IS NULL
+				AND received_at IS NOT NULL AND queue_state IN ('QUEUED', 'RUNNING', 'PAUSED')`, owner, id).Scan(&open); err != nil {
+				return err
+			}
+		}
+		return s.limits.check(open, bytes, 0)
 	})
 	if err != nil {
 		return fmt.Errorf("complete the upload %s: %w", id, err)
