@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bufio"
 	"bytes"
+	"encoding/xml"
 	"errors"
 	"io"
 	"slices"
@@ -86,7 +87,12 @@ type scanned struct {
 	tags int
 	row  int64 // the last one of a sheet
 	odd  bool  // which is not known
+	tail bytes.Buffer
+	free bool // the tail may be other than it looks like: there are comments, texts that may have tags, or another encoding
 }
+
+// maxTail is how many bytes of a sheet from its last row on are looked at: no row may have more.
+const maxTail = 2 * MaxRow
 
 // scanPart reads a part to its end, and refuses one that is damaged, and XML that has a text that the library would hold or
 // declares entities.
@@ -96,27 +102,33 @@ func scanPart(p *zip.File) (s scanned, err error) {
 		return s, tableErrorf("%.100q of the XLSX cannot be read: %v", p.Name, err)
 	}
 	defer from.Close()
-	xml := isXML(partName(p))
+	inXML := isXML(partName(p))
 	text, long := bufio.NewReaderSize(from, 64<<10), 0
 	for {
 		part, err := text.ReadSlice('<')
-		if long += len(part); long > maxText && xml {
+		if long += len(part); long > maxText && inXML {
 			return s, tableErrorf("%.100q of the XLSX has a text of more than %d bytes", p.Name, maxText)
 		}
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
+			s.keep(part)
 			continue
 		case errors.Is(err, io.EOF):
+			s.keep(part)
+			if isSheet(partName(p)) && !s.whole() {
+				return s, tableErrorf("%.100q of the XLSX is damaged in its last row", p.Name)
+			}
 			return s, nil
 		case err != nil:
 			return s, tableErrorf("%.100q of the XLSX is damaged: %v", p.Name, err)
 		}
 		long = 0
+		s.keep(part)
 		if s.tags++; s.tags > maxStrings && !isSheet(partName(p)) {
 			return s, nil // it is refused
 		}
 		head, _ := text.Peek(64) // an error comes again
-		if xml && bytes.HasPrefix(head, []byte("!DOCTYPE")) {
+		if inXML && bytes.HasPrefix(head, []byte("!DOCTYPE")) {
 			return s, tableErrorf("%.100q of the XLSX declares a type of document, which none may", p.Name)
 		}
 		s.see(head)
@@ -125,8 +137,12 @@ func scanPart(p *zip.File) (s scanned, err error) {
 
 // see looks at how a tag begins.
 func (s *scanned) see(head []byte) {
-	if len(head) > 0 && head[0] == '!' { // a comment, or a text that may have what looks like tags
-		s.odd = true
+	if len(head) > 0 && head[0] == '!' {
+		s.odd, s.free = true, true
+	}
+	if bytes.HasPrefix(head, []byte("?xml")) {
+		lower := bytes.ToLower(head)
+		s.free = bytes.Contains(lower, []byte("encoding")) && !bytes.Contains(lower, []byte("utf-8"))
 	}
 	name, rest, _ := bytes.Cut(head, []byte(":"))
 	if !bytes.HasPrefix(rest, []byte("row")) || bytes.ContainsAny(name, " />\"") {
@@ -148,4 +164,29 @@ func (s *scanned) see(head []byte) {
 		s.odd = true // other attributes come first
 	}
 	s.row = next
+	s.tail.Reset()
+	s.tail.WriteByte('<')
+}
+
+// keep keeps what comes from the last row on.
+func (s *scanned) keep(part []byte) {
+	if s.row > 0 && s.tail.Len() <= maxTail {
+		s.tail.Write(part)
+	}
+}
+
+// whole tells whether the XML from the last row of a sheet on can be read to the end of its rows.
+func (s *scanned) whole() bool {
+	if s.row == 0 || s.free || s.tail.Len() > maxTail {
+		return true // it is not known
+	}
+	for tokens := xml.NewDecoder(&s.tail); ; {
+		token, err := tokens.RawToken()
+		if err != nil {
+			return false
+		}
+		if end, is := token.(xml.EndElement); is && end.Name.Local == "sheetData" {
+			return true
+		}
+	}
 }

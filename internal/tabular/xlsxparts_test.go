@@ -98,10 +98,20 @@ func TestHostileBooks(t *testing.T) {
 		"a text like tags": {
 			map[string]string{sheet: sheetOf(rowOf("", `<![CDATA[<row r="9">]]>`) + rowOf("", "b"))}, `<row r="9"> b`, "",
 		},
-		"empty":          {map[string]string{sheet: strings.Replace(sheetOf(""), "<row r=", "<row ht=", 1)}, "", ""},
-		"pictures":       {map[string]string{sheet: sheetOf(rowOf("", "a")), "xl/media/a.bmp": strings.Repeat("\x00", 8<<20)}, "a", ""},
-		"a control sign": {map[string]string{sheet: sheetOf(rowOf("", "a") + rowOf("", "\x01") + rowOf("", "b"))}, "a", "is damaged"},
-		"an entity":      {map[string]string{sheet: sheetOf(rowOf("", "&what;") + rowOf("", "b"))}, "", "is damaged"},
+		"empty":                {map[string]string{sheet: strings.Replace(sheetOf(""), "<row r=", "<row ht=", 1)}, "", ""},
+		"pictures":             {map[string]string{sheet: sheetOf(rowOf("", "a")), "xl/media/a.bmp": strings.Repeat("\x00", 8<<20)}, "a", ""},
+		"a control sign":       {map[string]string{sheet: sheetOf(rowOf("", "a") + rowOf("", "\x01") + rowOf("", "b"))}, "a", "is damaged"},
+		"an entity":            {map[string]string{sheet: sheetOf(rowOf("", "&what;") + rowOf("", "b"))}, "", "is damaged"},
+		"an entity at the end": {map[string]string{sheet: sheetOf(rowOf("", "a") + rowOf("", "&what;"))}, "", "in its last row"},
+		"cut off":              {map[string]string{sheet: strings.TrimSuffix(sheetOf(rowOf("", "a")), "</row></sheetData></worksheet>")}, "", "in its last row"},
+		"another encoding": {
+			map[string]string{sheet: `<?xml version="1.0" encoding="windows-1252"?>` + sheetOf(rowOf("", "\x80"))}, "€", "",
+		},
+		"a prefix": {
+			map[string]string{sheet: `<x:worksheet xmlns:x="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><x:sheetData><x:row r="1">` +
+				`<x:c t="inlineStr"><x:is><x:t>sku</x:t></x:is></x:c></x:row><x:row r="2"><x:c t="inlineStr"><x:is><x:t>a&amp;b</x:t></x:is></x:c></x:row>` +
+				`</x:sheetData></x:worksheet>`}, "a&b", "",
+		},
 		"entities":       {map[string]string{sheet: `<!DOCTYPE x [<!ENTITY y "z">]>` + sheetOf(rowOf("", "&y;"))}, "", "declares"},
 		"a far row":      {map[string]string{sheet: sheetOf(rowOf(` r="2000000000"`, "a"))}, "", "a row beyond 1048576"},
 		"a sheet of NUL": {map[string]string{sheet: strings.Repeat("\x00", 5<<20)}, "", "a text of more than"},
