@@ -2,6 +2,7 @@ package clickhouse_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	driver "github.com/ClickHouse/clickhouse-go/v2"
@@ -43,6 +44,11 @@ func TestOutcomesThatCount(t *testing.T) {
 			"VALUES ('p-b-0', 1, 1, 2, 'p', 'success', '', ''), ('p-b-0', 1, 2, 1, 'p', 'error', 'content', 'CONTENT_REMOVED')",
 		"INSERT INTO item_errors (job_id, batch_index, position, version, project_id, error_category, error_code, removed, read_at) " +
 			"VALUES ('p-b-0', 1, 1, 2, 'p', '', '', 1, now()), ('p-b-0', 1, 2, 1, 'p', 'content', 'CONTENT_REMOVED', 0, now())",
+		// Each outcome has its own analysis, and one that was written again counts once.
+		"INSERT INTO item_analyses (job_id, batch_index, position, version, impact, language, analysed_at) VALUES " +
+			"('p-b-0', 1, 0, 0, 1, 'vi', now()), ('p-b-0', 1, 1, 0, 2, 'en', now()), ('p-b-0', 1, 1, 2, 3, '', now())",
+		"INSERT INTO item_analyses (job_id, batch_index, position, version, impact, language, analysed_at) VALUES " +
+			"('p-b-0', 1, 0, 0, 4, 'de', now() + 1)",
 	} {
 		if err := conn.Exec(t.Context(), statement); err != nil {
 			t.Fatal(err)
@@ -53,6 +59,10 @@ func TestOutcomesThatCount(t *testing.T) {
 			"toString(attempts)) FROM post_analytics ORDER BY job_id, position": {
 			"dry 0 none error CONTENT_REMOVED 0", "p-b-0 0 p success  0", "p-b-0 1 p success  2",
 			"p-b-0 2 p error CONTENT_REMOVED 1",
+		},
+		"SELECT concat(job_id, ' ', toString(position), ' ', ifNull(toString(impact), 'none'), ' ', language, ' ', " +
+			"analysed_at IS NULL ? 'never' : 'once') FROM post_analytics ORDER BY job_id, position": {
+			"dry 0 none  never", "p-b-0 0 4 de once", "p-b-0 1 3  once", "p-b-0 2 none  never",
 		},
 		"SELECT concat(id, ' ', ifNull(project_id, 'none'), ' ', error_code) FROM crawl_errors ORDER BY id": {
 			"dry/0/0 none CONTENT_REMOVED", "p-b-0/1/2 p CONTENT_REMOVED",
@@ -69,6 +79,57 @@ func TestOutcomesThatCount(t *testing.T) {
 			"' AND type LIKE '%String%' AND type NOT LIKE 'Array%'") {
 			lines("SELECT toString(count()) FROM " + view + " WHERE " + column + " = ''")
 			lines("SELECT job_id FROM " + view + " WHERE " + column + " IN ('', 'x') LIMIT 1")
+		}
+	}
+}
+
+// TestAnalysesMerged: outcomes and analyses are read in the order of their keys and merged, so that a statement over millions of
+// them needs little memory. An engine that joins in another way, or reads a projection in place of the table, fails here.
+func TestAnalysesMerged(t *testing.T) {
+	conn, err := driver.Open(engine.Database(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for _, statement := range []string{ // contents of a size for which the engine prefers the projection
+		"INSERT INTO item_outcomes (job_id, batch_index, position, content_id, content, read_at) " +
+			"SELECT 'p-b-0', 1, number, toString(number), repeat('x', 4000), now() FROM numbers(20000)",
+		"INSERT INTO item_analyses (job_id, batch_index, position, impact, read_at) " +
+			"SELECT 'p-b-0', 1, number, 1, now() FROM numbers(20000)",
+	} {
+		if err := conn.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, query := range []string{
+		"SELECT count() FROM post_analytics", "SELECT platform, avg(impact) FROM post_analytics GROUP BY platform",
+		"SELECT content_id, impact FROM post_analytics ORDER BY impact DESC LIMIT 10",
+	} {
+		rows, err := conn.Query(t.Context(), "EXPLAIN actions = 1 "+query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var merged, inOrder, others int
+		for rows.Next() {
+			var line string
+			if err := rows.Scan(&line); err != nil {
+				t.Fatal(err)
+			}
+			switch strings.TrimSpace(line) {
+			case "Algorithm: FullSortingMergeJoin":
+				merged++
+			case "ReadType: InOrder":
+				inOrder++
+			}
+			if strings.Contains(line, "by_content_id") || strings.Contains(line, "HashJoin") {
+				others++
+			}
+		}
+		if err := rows.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if merged != 2 || inOrder < 3 || others != 0 {
+			t.Errorf("%s: %d merges, %d reads in order, %d other ways", query, merged, inOrder, others)
 		}
 	}
 }
