@@ -10,22 +10,21 @@ import (
 	"github.com/millrace-io/millrace/internal/embedded/clickhouse/chdb"
 )
 
-// Memory of statements: an analyst's statement has half of Config.MaxMemory, one of
-// the read-write login three quarters, and all that run at one time three quarters
-// together. An analyst's statement that needs more than is left fails at once. For
-// one of the read-write login the engine ends the largest of the analysts'
-// statements, and that one waits for what it leaves. It fails when a third takes
-// that first; who writes repeats it. Were analysts to wait, too, it could be too
-// little for both.
+// Memory of statements: an analyst's statement has half of Config.MaxMemory, one of the read-write login three quarters, and
+// all of them, with caches and merges, have the whole of it (max_server_memory_usage). An analyst's statement that needs more
+// than is left fails at once. For one of the read-write login the engine ends the statement that has most, and that one waits
+// for what it leaves. It fails when a third takes that first; who writes repeats it. Were analysts to wait, too, it could be
+// too little for both.
 //
-// The engine has one user for all sessions. Each statement that begins sets the
-// limit of the user, so that it has to be the same in every session from its first
-// statement on: only a profile, which is a file, does that.
+// There is no limit for the engine's user, which all sessions share. What a statement frees after its end, such as the buffers
+// of its result, stays with the user, some megabytes each, until the user has no statement at all: beside one that takes long,
+// a hundred others were enough to have all refused, those that write as well.
+//
+// A limit that has to hold in every session from its first statement on is in a profile, which is a file.
 //
 // The engine does not end a statement whose interactive_delay is 0.
 const profile = `<clickhouse>
   <profiles><default>
-    <max_memory_usage_for_user>%d</max_memory_usage_for_user>
     <max_temporary_data_on_disk_size_for_user>%d</max_temporary_data_on_disk_size_for_user>
     <constraints><interactive_delay><min>1</min></interactive_delay></constraints>
   </default></profiles>
@@ -71,14 +70,11 @@ const (
 
 const codeMemory = 241
 
-func (c Config) analystMemory() int64   { return c.MaxMemory / 2 }
-func (c Config) writerMemory() int64    { return c.MaxMemory / 4 * 3 }
-func (c Config) statementMemory() int64 { return c.MaxMemory / 4 * 3 } // of all at one time
+func (c Config) analystMemory() int64 { return c.MaxMemory / 2 }
 
-// writerSettings spare statements of the read-write login when the engine ends one
-// for the memory that others need.
+// writerSettings are those of statements of the read-write login.
 func (c Config) writerSettings() string {
-	return "max_memory_usage = " + strconv.FormatInt(c.writerMemory(), 10) + ", memory_overcommit_ratio_denominator = 0"
+	return "max_memory_usage = " + strconv.FormatInt(c.MaxMemory/4*3, 10)
 }
 
 // profileArgs writes the profile of all sessions into the data folder, and returns
@@ -91,7 +87,7 @@ func profileArgs(path string, c Config) ([]string, error) {
 	config, users := filepath.Join(dir, "config.xml"), filepath.Join(dir, "users.xml")
 	for file, text := range map[string]string{
 		config: serverConfig,
-		users:  fmt.Sprintf(profile, c.statementMemory(), statementDisk),
+		users:  fmt.Sprintf(profile, statementDisk),
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			return nil, fmt.Errorf("write the engine's profile: %w", err)
@@ -119,5 +115,5 @@ func (e *engine) explainMemory(err error) error {
 		return err
 	}
 	return exception(codeMemory, known.Name, "%s: an analyst's statement has half of %s, "+
-		"and all statements at one time have three quarters of it; docs/statement-limits.md", known.Message, e.memory)
+		"and all statements at one time, with caches and merges, have the whole of it; docs/statement-limits.md", known.Message, e.memory)
 }
