@@ -80,12 +80,9 @@ type JobID struct {
 
 // Resolve implements huma.Resolver.
 func (r *JobID) Resolve(ctx huma.Context) []error {
-	errs := r.Params.Resolve(ctx)
-	var ok bool
-	if r.id, ok = source.ParseID(r.ID); !ok {
-		errs = append(errs, httpapi.FieldError(source.BadID("id")))
-	}
-	return errs
+	var err error
+	r.id, err = source.CheckID("id", r.ID)
+	return append(r.Params.Resolve(ctx), endpoint.Faults(err)...)
 }
 
 // known tells a caller that a job does not exist, or why a command does not apply.

@@ -59,12 +59,9 @@ type SourceID struct {
 
 // Resolve implements huma.Resolver.
 func (r *SourceID) Resolve(ctx huma.Context) []error {
-	errs := r.Params.Resolve(ctx)
-	var ok bool
-	if r.id, ok = source.ParseID(r.ID); !ok {
-		errs = append(errs, httpapi.FieldError(source.BadID("id")))
-	}
-	return errs
+	var err error
+	r.id, err = source.CheckID("id", r.ID)
+	return append(r.Params.Resolve(ctx), endpoint.Faults(err)...)
 }
 
 // CrawlSourceFields are the fields of a source in a request.

@@ -48,12 +48,9 @@ type UpcomingRequest struct {
 
 // Resolve implements huma.Resolver.
 func (r *UpcomingRequest) Resolve(ctx huma.Context) []error {
-	errs := r.Params.Resolve(ctx)
-	var ok bool
-	if r.id, ok = source.ParseID(r.ID); !ok {
-		errs = append(errs, httpapi.FieldError(source.BadID("id")))
-	}
-	return errs
+	var err error
+	r.id, err = source.CheckID("id", r.ID)
+	return append(r.Params.Resolve(ctx), endpoint.Faults(err)...)
 }
 
 func (h *Audit) upcoming(ctx context.Context, in *UpcomingRequest) (ledger.Upcoming, error) {

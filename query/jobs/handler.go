@@ -124,12 +124,9 @@ type JobRequest struct {
 
 // Resolve implements huma.Resolver.
 func (r *JobRequest) Resolve(ctx huma.Context) []error {
-	errs := r.Params.Resolve(ctx)
-	var ok bool
-	if r.id, ok = source.ParseID(r.ID); !ok {
-		errs = append(errs, httpapi.FieldError(source.BadID("id")))
-	}
-	return errs
+	var err error
+	r.id, err = source.CheckID("id", r.ID)
+	return append(r.Params.Resolve(ctx), endpoint.Faults(err)...)
 }
 
 func (h *Handler) one(ctx context.Context, in *JobRequest) (jobs.JobDetail, error) {
@@ -153,12 +150,9 @@ type OfSourceRequest struct {
 
 // Resolve implements huma.Resolver.
 func (r *OfSourceRequest) Resolve(ctx huma.Context) []error {
-	errs := r.Params.Resolve(ctx)
-	var ok bool
-	if r.id, ok = source.ParseID(r.SourceID); !ok {
-		errs = append(errs, httpapi.FieldError(source.BadID("source_id")))
-	}
-	return errs
+	var err error
+	r.id, err = source.CheckID("source_id", r.SourceID)
+	return append(r.Params.Resolve(ctx), endpoint.Faults(err)...)
 }
 
 // recent is how many runs the job of a source comes with.

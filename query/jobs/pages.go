@@ -100,16 +100,12 @@ type EventLogRequest struct {
 
 // Resolve implements huma.Resolver.
 func (r *EventLogRequest) Resolve(ctx huma.Context) []error {
-	errs := r.Params.Resolve(ctx)
+	var errs [2]error
 	if r.SourceID != "" {
-		var ok bool
-		if r.source, ok = source.ParseID(r.SourceID); !ok {
-			errs = append(errs, httpapi.FieldError(source.BadID("source_id")))
-		}
+		r.source, errs[0] = source.CheckID("source_id", r.SourceID)
 	}
-	var err error
-	r.before, err = eventCursor.After(r.Cursor)
-	return append(errs, endpoint.Faults(err)...)
+	r.before, errs[1] = eventCursor.After(r.Cursor)
+	return append(r.Params.Resolve(ctx), endpoint.Faults(errs[:]...)...)
 }
 
 // A cursor of the log has two parts: the time with the first half of the id, and the

@@ -98,10 +98,9 @@ type SourceRequest struct {
 }
 
 func (h *Handler) one(ctx context.Context, in *SourceRequest) (source.CrawlSource, error) {
-	id, ok := source.ParseID(in.ID)
-	if !ok {
-		rule := source.BadID("id")
-		return source.CrawlSource{}, &rule
+	id, err := source.CheckID("id", in.ID)
+	if err != nil {
+		return source.CrawlSource{}, err
 	}
 	s, err := h.store.Get(ctx, id)
 	if errors.Is(err, sources.ErrNotFound) {

@@ -109,6 +109,15 @@ func ParseID(text string) (uuid.UUID, bool) {
 	return id, err == nil && len(text) == len(uuid.Nil.String())
 }
 
+// CheckID reads the id in a field of a request. The error is an *Invalid.
+func CheckID(field, text string) (uuid.UUID, error) {
+	id, ok := ParseID(text)
+	if !ok {
+		return id, bad(BadID(field))
+	}
+	return id, nil
+}
+
 // BadID says which rule a text breaks that is no id.
 func BadID(field string) Invalid {
 	return Invalid{Field: field, Code: "uuid", Rule: "must be a UUID, such as 0199f0a2-7c1e-7000-8000-000000000001"}
