@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -9,7 +8,6 @@ import (
 	projector "github.com/millrace-io/millrace/projector/pipeline"
 	"github.com/millrace-io/millrace/projector/pipeline/assignment"
 	"github.com/millrace-io/millrace/schemas/slots"
-	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 type acceptCmd struct {
@@ -20,22 +18,11 @@ type acceptCmd struct {
 // Run has the group's checkpoint forget what was counted, so that the next
 // projector to take it believes ClickHouse.
 func (c *acceptCmd) Run(p *program) error {
-	nc, err := c.NATS.connect(p)
-	if err != nil {
-		return err
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return fmt.Errorf("accept identities: %w", err)
-	}
-	kv, err := js.KeyValue(p.ctx, stream.Checkpoints)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		return assignment.ErrNoLayout
-	}
-	if err != nil {
-		return fmt.Errorf("accept identities: %w", err)
-	}
+	return c.NATS.checkpoints(p, "accept identities", func(kv jetstream.KeyValue) error { return c.find(p, kv) })
+}
+
+// find accepts for the group of the command.
+func (c *acceptCmd) find(p *program, kv jetstream.KeyValue) error {
 	l, err := assignment.ReadLayout(p.ctx, kv)
 	if err != nil {
 		return err

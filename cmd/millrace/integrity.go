@@ -51,15 +51,10 @@ type acceptLossCmd struct {
 
 // Run accepts what a stream has lost.
 func (c *acceptLossCmd) Run(p *program) error {
-	nc, err := c.NATS.connect(p)
-	if err != nil {
-		return err
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return fmt.Errorf("accept loss: %w", err)
-	}
+	return c.NATS.jetStream(p, "accept loss", func(js jetstream.JetStream) error { return c.accept(p, js) })
+}
+
+func (c *acceptLossCmd) accept(p *program, js jetstream.JetStream) error {
 	lost, err := integrity.Accept(p.ctx, js, c.Stream)
 	if err != nil {
 		return err

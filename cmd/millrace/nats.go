@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/client"
 	embeddednats "github.com/millrace-io/millrace/internal/embedded/nats"
+	"github.com/millrace-io/millrace/projector/pipeline/assignment"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -36,6 +38,34 @@ type natsCommand struct {
 
 func (c natsCommand) connect(p *program) (*nats.Conn, error) {
 	return c.Login.connect(p.ctx, c.URL, c.Data, p.log)
+}
+
+// jetStream connects, and does something with JetStream. An error of its own begins with what is done.
+func (c natsCommand) jetStream(p *program, what string, do func(jetstream.JetStream) error) error {
+	nc, err := c.connect(p)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return do(js)
+}
+
+// checkpoints does something with the checkpoints of slot groups.
+func (c natsCommand) checkpoints(p *program, what string, do func(jetstream.KeyValue) error) error {
+	return c.jetStream(p, what, func(js jetstream.JetStream) error {
+		kv, err := js.KeyValue(p.ctx, stream.Checkpoints)
+		if errors.Is(err, jetstream.ErrBucketNotFound) {
+			return assignment.ErrNoLayout
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		return do(kv)
+	})
 }
 
 // connect connects with the login, or, to a server on this machine, with the

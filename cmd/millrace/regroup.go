@@ -10,7 +10,6 @@ import (
 
 	"github.com/millrace-io/millrace/projector/pipeline/assignment"
 	"github.com/millrace-io/millrace/schemas/slots"
-	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 type regroupCmd struct {
@@ -30,22 +29,10 @@ func (c *regroupCmd) Validate() error {
 
 // Run asks for the change, and follows the projectors while they carry it out.
 func (c *regroupCmd) Run(p *program) error {
-	nc, err := c.NATS.connect(p)
-	if err != nil {
-		return err
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return fmt.Errorf("regroup: %w", err)
-	}
-	kv, err := js.KeyValue(p.ctx, stream.Checkpoints)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		return assignment.ErrNoLayout
-	}
-	if err != nil {
-		return fmt.Errorf("regroup: %w", err)
-	}
+	return c.NATS.checkpoints(p, "regroup", func(kv jetstream.KeyValue) error { return c.regroup(p, kv) })
+}
+
+func (c *regroupCmd) regroup(p *program, kv jetstream.KeyValue) error {
 	underWay, err := assignment.Regroup(p.ctx, kv, c.Groups)
 	if err != nil {
 		return err
