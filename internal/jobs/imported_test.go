@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/schedule"
 	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/schemas/job"
@@ -120,6 +122,41 @@ func TestFewBeginSoon(t *testing.T) {
 			t.Errorf("job %d, %s: it runs after %s", i, f.Priority, wait)
 		}
 	}
+}
+
+// TestSettleReads: sources that have no job yet are passed once, in however many parts jobs get what waits for them.
+func TestSettleReads(t *testing.T) {
+	s := newSite(t)
+	const jobs, idle = 4 * pendingAtOnce, 4000
+	for range jobs / pendingAtOnce {
+		events := make([]Event, pendingAtOnce)
+		for i := range events {
+			id := uuid.New()
+			id[0] |= 0x80 // behind those without jobs
+			events[i] = s.event(source.Created, id, example)
+		}
+		s.hand(Applied, events...)
+	}
+	s.exec(`INSERT INTO millrace.source (id, name, url, rate_limit, max_depth, enabled, selectors, priority)
+		SELECT lpad(to_hex(n), 32, '0')::uuid, n, 'https://example.com/' || n, 10, 1, false, '{}', 'normal'
+		FROM generate_series(1, $1::int) AS n`, idle)
+	s.exec(`INSERT INTO millrace.source (id, name, url, rate_limit, max_depth, enabled, selectors, priority)
+		SELECT source_id, source_id, url, 10, 1, true, '{}', 'normal' FROM millrace.job_settings ON CONFLICT DO NOTHING`)
+	s.exec(`INSERT INTO millrace.pending_override (source_id, settings) SELECT id, '{"max_attempts":3}' FROM millrace.source`)
+	s.exec("ANALYZE millrace.pending_override")
+	embeddedtest.KeepRows(t, s.pool)
+	reads := embeddedtest.CountReads(t, s.pool, "auto", "pending_override")
+	one, err := New(Config{}, reads.Pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reads.Most("settings of jobs", 3*jobs, func(ctx context.Context) error {
+		n, err := one.Settle(ctx)
+		if n != jobs {
+			t.Errorf("%d jobs have got settings, want %d", n, jobs)
+		}
+		return err
+	})
 }
 
 // TestPending: settings that a list gives become those of the job: when it is made, or, where

@@ -1,9 +1,11 @@
 package jobs
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -73,15 +75,29 @@ func (c *change) takePending(ctx context.Context, where string, args ...any) (ma
 // Settle hands to jobs the settings that lists of sources have given them, and returns how many
 // jobs these are. Sources that have no job yet keep theirs until there is one.
 func (s *Store) Settle(ctx context.Context) (n int, err error) {
+	for after, more := uuid.Nil, true; more; {
+		some, err := s.settle(ctx, after)
+		if err != nil {
+			return n, err
+		}
+		n += len(some)
+		if more = len(some) == pendingAtOnce; more { // behind them: sources without jobs are not looked at again
+			after = slices.MaxFunc(some, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+		}
+	}
+	return n, nil
+}
+
+// settle does so with some sources behind one, and returns these.
+func (s *Store) settle(ctx context.Context, after uuid.UUID) (ids []uuid.UUID, err error) {
 	err = s.transact(ctx, "set what lists of sources say of jobs", func(c *change) error {
-		drafts, err := c.takePending(ctx, `source_id IN (
+		ids = nil
+		drafts, err := c.takePending(ctx, `source_id = ANY (ARRAY(
 			SELECT p.source_id FROM millrace.pending_override AS p JOIN millrace.job_settings AS j USING (source_id)
-			ORDER BY p.source_id LIMIT $1 FOR UPDATE OF p SKIP LOCKED)`, pendingAtOnce)
+			WHERE p.source_id > $1 ORDER BY p.source_id LIMIT $2 FOR UPDATE OF p SKIP LOCKED))`, after, pendingAtOnce)
 		if err != nil || len(drafts) == 0 {
 			return err
 		}
-		n = len(drafts)
-		ids := make([]uuid.UUID, 0, n)
 		for id := range drafts {
 			ids = append(ids, id)
 		}
@@ -101,5 +117,5 @@ func (s *Store) Settle(ctx context.Context) (n int, err error) {
 		}
 		return nil
 	})
-	return n, err
+	return ids, err
 }
