@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/integrity"
+	"github.com/millrace-io/millrace/internal/retry"
+	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // firstLook bounds the look at the streams before anything is published to them.
@@ -34,6 +37,24 @@ func (n *node) runIntegrity() (err error) {
 	}
 	n.stack.launch("integrity", n.integrity.Run)
 	return nil
+}
+
+// mendEvery is how often streams are looked for that somebody may have deleted.
+const mendEvery = 5 * time.Second
+
+// mendStreams makes streams anew that two looks in a row have missed, until ctx ends.
+func (n *node) mendStreams(ctx context.Context) error {
+	var before []string
+	return retry.Every(ctx, mendEvery, func(ctx context.Context) error {
+		missing, err := stream.Missing(ctx, n.js, false)
+		if err == nil && len(missing) > 0 && slices.Equal(missing, before) {
+			if missing, err = stream.Missing(ctx, n.js, true); err == nil {
+				n.log.Warn("streams were deleted, and are made anew: what they had is gone", "streams", missing)
+			}
+		}
+		before = missing
+		return err
+	}, func(err error) { n.log.Warn("streams are not looked for now", "error", err) })
 }
 
 // acked returns what is told what a stream has acknowledged; nil: nobody is.

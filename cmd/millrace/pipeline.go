@@ -64,7 +64,11 @@ func (n *node) foldEvents() (of share, err error) {
 		return of, err
 	}
 	of.parts = []part{
-		{"projector", p.Run}, {"aging", aged.Run}, {"subjects", bounded.Run}, {"retention", retired.Run},
+		{"projector", p.Run},
+		{"aging", aged.Run},
+		{"subjects", bounded.Run},
+		{"retention", retired.Run},
+		{"streams", n.mendStreams},
 	}
 	of.gauges = append(of.gauges, n.lagGauges(p.Unfolded), bounded.Gauges(), retired.Rows())
 	of.checks = []httpapi.Check{{Name: "positions", Probe: func(context.Context) error { return p.Damage() }}}

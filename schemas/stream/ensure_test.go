@@ -1,7 +1,10 @@
 package stream_test
 
 import (
+	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +47,43 @@ func TestPipeline(t *testing.T) {
 	}
 	if got, err := stream.Pipeline(t.Context(), js); err != nil || len(got.Names()) != 0 {
 		t.Errorf("without a stream: %q, %v", got.Names(), err)
+	}
+}
+
+// TestMissing: what somebody deletes of streams without positions is made anew as it was, and EVENTS is not.
+func TestMissing(t *testing.T) {
+	js := natstest.Start(t, stream.Config{}).JetStream()
+	look := func(create bool, want ...string) {
+		t.Helper()
+		if got, err := stream.Missing(t.Context(), js, create); err != nil || !slices.Equal(got, want) {
+			t.Errorf("missing are %v, %v; want %v", got, err, want)
+		}
+	}
+	look(true)
+	for _, name := range []string{stream.DLQ, "KV_" + stream.ProcessBucket} {
+		was, err := js.Stream(t.Context(), name)
+		if err == nil {
+			err = js.DeleteStream(t.Context(), name)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		look(false, name)
+		look(true, name)
+		look(false)
+		is, err := js.Stream(t.Context(), name)
+		if err != nil || !reflect.DeepEqual(is.CachedInfo().Config, was.CachedInfo().Config) {
+			t.Errorf("%s is made as %+v, %v; was %+v", name, is.CachedInfo().Config, err, was.CachedInfo().Config)
+		}
+	}
+	for _, name := range []string{stream.DLQ, stream.Events} {
+		if err := js.DeleteStream(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look(true)
+	if _, err := js.Stream(t.Context(), stream.Events); !errors.Is(err, jetstream.ErrStreamNotFound) {
+		t.Errorf("%s: %v", stream.Events, err)
 	}
 }
 

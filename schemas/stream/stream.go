@@ -99,9 +99,13 @@ func Ensure(ctx context.Context, js jetstream.JetStream, cfg Config) error {
 		History:  16,
 		Replicas: cfg.Replicas,
 		Storage:  jetstream.FileStorage,
-	}, jetstream.KeyValueConfig{
-		Bucket: ProcessBucket, Description: "processes that are there", TTL: processFor, Replicas: cfg.Replicas,
-	})
+	}, cfg.processes())
+}
+
+func (c Config) processes() jetstream.KeyValueConfig {
+	return jetstream.KeyValueConfig{
+		Bucket: ProcessBucket, Description: "processes that are there", TTL: processFor, Replicas: c.Replicas,
+	}
 }
 
 // ensureStreams creates streams, or brings them up to date.
