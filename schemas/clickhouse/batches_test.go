@@ -1,6 +1,7 @@
 package clickhouse_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -104,6 +105,8 @@ func TestAnalysesMerged(t *testing.T) {
 	for _, query := range []string{
 		"SELECT count() FROM post_analytics", "SELECT platform, avg(impact) FROM post_analytics GROUP BY platform",
 		"SELECT content_id, impact FROM post_analytics ORDER BY impact DESC LIMIT 10",
+		"SELECT count() FROM post_analytics WHERE impact > 0 AND language = ''",
+		"SELECT count() FROM post_analytics WHERE analysed_at IS NULL",
 	} {
 		rows, err := conn.Query(t.Context(), "EXPLAIN actions = 1 "+query)
 		if err != nil {
@@ -125,7 +128,7 @@ func TestAnalysesMerged(t *testing.T) {
 				others++
 			}
 		}
-		if err := rows.Close(); err != nil {
+		if err := errors.Join(rows.Close(), conn.Exec(t.Context(), query)); err != nil {
 			t.Fatal(err)
 		}
 		if merged != 2 || inOrder < 3 || others != 0 {

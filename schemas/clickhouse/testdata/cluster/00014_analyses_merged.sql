@@ -3,7 +3,8 @@
 -- of all items in memory: with ten million of them, a statement of an analyst had no room.
 --
 -- Both tables are read in the order of their keys, which a projection does not have: no projection has the column seq, so a
--- condition on it keeps the engine to the table.
+-- condition on it keeps the engine to the table. The join is not ANY, which the engine cannot merge when a statement has a
+-- condition on what was found out; FINAL leaves one row for each outcome.
 CREATE OR REPLACE VIEW post_analytics ON CLUSTER `main`
 (
     content_id       String COMMENT 'content_id or id of the item; empty: none can be read',
@@ -61,7 +62,7 @@ FROM
         a.impact, a.sentiment, a.sentiment_score, a.intent, a.language, a.keywords, a.risk, a.analyser,
         a.analysis_error, a.analysed_at
     FROM item_outcomes AS o
-    GLOBAL ANY LEFT JOIN
+    GLOBAL LEFT JOIN
     (
         SELECT
             job_id, batch_index, position, version, engagement, engagement_rate, impact, sentiment, sentiment_score,
@@ -82,7 +83,7 @@ FROM
         SELECT * FROM item_outcomes WHERE (version > 0 OR error_category != '') AND seq >= 0
         ORDER BY job_id, batch_index, position, version DESC LIMIT 1 BY job_id, batch_index, position
     ) AS l
-    GLOBAL ANY LEFT JOIN
+    GLOBAL LEFT JOIN
     (
         SELECT
             job_id, batch_index, position, version, engagement, engagement_rate, impact, sentiment, sentiment_score,
