@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-var errSilent = errors.New("Postgres has answered nobody")
+var errSilent = errors.New("no answer from Postgres")
 
 // WhileAnswering calls do with a context that ends when Postgres has answered nobody for the given time: a server that is
 // stopped, or whose machine is gone, keeps a COPY waiting for good. How long one statement takes does not count.

@@ -94,7 +94,7 @@ func TestSilentServer(t *testing.T) {
 			server.stopped.Store(true)
 			return len(p), nil
 		})
-	if err == nil || !strings.Contains(err.Error(), "Postgres has answered nobody for ") {
+	if err == nil || !strings.Contains(err.Error(), "no answer from Postgres for ") {
 		t.Errorf("a server that has stopped: %v", err)
 	}
 }
