@@ -19,14 +19,14 @@ const postgresWait = 2 * time.Minute
 
 // moment copies Postgres and the streams that its transactions govern as of one time (5).
 func (s *saver) moment(ctx context.Context, left map[string]bool) error {
-	if s.Postgres == "" {
-		return s.momentOf(ctx, left)
-	}
 	return s.whilePostgresAnswers(ctx, func(ctx context.Context) error { return s.momentOf(ctx, left) })
 }
 
-// whilePostgresAnswers gives up what waits for a server that has stopped.
+// whilePostgresAnswers gives up what waits for a server that has stopped. An installation without Postgres has no such server.
 func (in Installation) whilePostgresAnswers(ctx context.Context, do func(context.Context) error) error {
+	if in.Postgres == "" {
+		return do(ctx)
+	}
 	return postgres.WhileAnswering(ctx, in.Postgres, postgresWait, do)
 }
 

@@ -147,7 +147,9 @@ func (s *restoration) fill(ctx context.Context, r *set.Reader, replicas int) err
 			left, err := postgres.Restore(ctx, s.Postgres, s.rows, func(name string, read func(io.Reader) error) error {
 				return r.Read(ctx, name, read)
 			})
-			s.leaveOut("Postgres", left...)
+			if err == nil {
+				s.leaveOut("Postgres", left...)
+			}
 			return err
 		}); err != nil {
 			return err
