@@ -15,7 +15,8 @@ import (
 // completePatience is for how long a file that has come in waits for the database.
 const completePatience = 30 * time.Second
 
-// complete makes an upload known. While the database is away it tries again: all of the file would have to be sent once more.
+// complete makes an upload known. While the database is away it tries again: without that, the caller would have to send
+// all of the file once more.
 func (h *Handler) complete(ctx context.Context, id uuid.UUID, r uploads.Received) error {
 	end := time.Now().Add(completePatience)
 	for wait, again := 100*time.Millisecond, false; ; wait, again = min(2*wait, 2*time.Second), true {

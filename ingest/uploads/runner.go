@@ -270,7 +270,7 @@ func (r *Runner) work(ctx context.Context, no int32) error {
 		_, err := r.finish(ctx, j, rate(int(j.Total()), time.Since(*j.StartedAt)))
 		return r.told(ctx, j, err)
 	}
-	return r.told(ctx, j, r.rest(ctx, j))
+	return r.told(ctx, j, r.endCopy(ctx, j))
 }
 
 // told has the user see why work on an upload has failed.
@@ -281,9 +281,9 @@ func (r *Runner) told(ctx context.Context, j uploads.Job, err error) error {
 	return errors.Join(err, r.store.NoteError(ctx, j, "work on it has failed, and is tried again: the server's log has the cause"))
 }
 
-// rest ends an upload of the processor copy. Its rows are DONE when they are persisted, but for those that are processed
-// again, and those that a process of an earlier version has persisted.
-func (r *Runner) rest(ctx context.Context, j uploads.Job) error {
+// endCopy ends an upload of the processor copy. Its rows are DONE when they are persisted. The others, which it moves, are
+// being reprocessed, or were persisted by a process of an earlier version.
+func (r *Runner) endCopy(ctx context.Context, j uploads.Job) error {
 	if finished, err := r.finish(ctx, j, 0); err != nil || finished {
 		return err
 	}
@@ -301,7 +301,8 @@ func (r *Runner) move(ctx context.Context, j uploads.Job, to schema.Status) erro
 	return err
 }
 
-// finish finishes an upload whose items all have final statuses, so many a second; 0: as is known. It tells whether it has.
+// finish ends an upload whose items all have final statuses, and tells whether it has. The rate is in items a second; 0
+// keeps the one that is stored.
 func (r *Runner) finish(ctx context.Context, j uploads.Job, itemsSec float64) (bool, error) {
 	items, finished, err := r.store.Finish(ctx, j, itemsSec)
 	if finished {

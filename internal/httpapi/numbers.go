@@ -13,8 +13,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// decode reads a document. Of a number that no float64 can be, package json does not say where it is where it reads into any
-// value: the error names the member.
+// decode reads a document. Where package json reads a value of any type, its error for a number that is out of the range of
+// float64 does not say where the number is. This one names the member.
 func decode(text []byte, v any) error {
 	err := huma.DefaultJSONFormat.Unmarshal(text, v)
 	if kind := (*json.UnmarshalTypeError)(nil); !errors.As(err, &kind) || kind.Field != "" {
@@ -26,17 +26,17 @@ func decode(text []byte, v any) error {
 	if numbers.Decode(&document) != nil {
 		return err
 	}
-	if member, number := unheld(document, ""); member != "" {
+	if member, number := outOfRange(document, ""); member != "" {
 		return fmt.Errorf("%s of %q", number, member)
 	}
 	return err
 }
 
-// unheldNumber is such an error. What comes of huma is its text alone.
-var unheldNumber = regexp.MustCompile(`^(-?[0-9][0-9.eE+-]*) of ("(?:[^"\\]|\\.)*")$`)
+// rangeError matches such an error: huma passes on its text alone.
+var rangeError = regexp.MustCompile(`^(-?[0-9][0-9.eE+-]*) of ("(?:[^"\\]|\\.)*")$`)
 
-// unheld returns the first member that is a number beyond float64, if any.
-func unheld(document any, path string) (member string, number json.Number) {
+// outOfRange returns the first member that is a number out of the range of float64, if there is one.
+func outOfRange(document any, path string) (member string, number json.Number) {
 	switch v := document.(type) {
 	case json.Number:
 		if _, err := v.Float64(); err != nil {
@@ -44,13 +44,13 @@ func unheld(document any, path string) (member string, number json.Number) {
 		}
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			if at, number := unheld(v[name], join(path, name)); at != "" {
+			if at, number := outOfRange(v[name], join(path, name)); at != "" {
 				return at, number
 			}
 		}
 	case []any:
 		for i, of := range v {
-			if at, number := unheld(of, fmt.Sprintf("%s[%d]", path, i)); at != "" {
+			if at, number := outOfRange(of, fmt.Sprintf("%s[%d]", path, i)); at != "" {
 				return at, number
 			}
 		}
@@ -58,9 +58,9 @@ func unheld(document any, path string) (member string, number json.Number) {
 	return "", ""
 }
 
-// unheldField is the problem of a number that an error of a body names.
-func unheldField(message string) (FieldError, bool) {
-	m := unheldNumber.FindStringSubmatch(message)
+// rangeField is the problem that the error of a number out of range tells.
+func rangeField(message string) (FieldError, bool) {
+	m := rangeError.FindStringSubmatch(message)
 	if m == nil {
 		return FieldError{}, false
 	}

@@ -74,7 +74,7 @@ func fieldError(err error) FieldError {
 		return FieldError{Code: "invalid", Rule: err.Error()}
 	}
 	d := detail.ErrorDetail()
-	if e, is := unheldField(d.Message); is {
+	if e, is := rangeField(d.Message); is {
 		return e
 	}
 	e := FieldError{Field: fieldName(d.Location), Code: "invalid", Rule: d.Message}

@@ -201,7 +201,7 @@ func (s *Store) Describe(ctx context.Context, j Job, header []string) error {
 	return nil
 }
 
-// EndRead notes that all rows up to one are persisted, and how many a second. The processor copy is as fast.
+// EndRead notes that all rows up to one are persisted, and how many a second, which is also the rate of the processor copy.
 func (s *Store) EndRead(ctx context.Context, j Job, upto int32, rowsSec float64) error {
 	ended := int64(0)
 	err := s.note(ctx, func(b *pgx.Batch) {
@@ -263,8 +263,8 @@ func (s *Store) Move(ctx context.Context, j Job, to uploads.Status, after int32,
 	return moved, nil
 }
 
-// Finish ends a job whose items all have final statuses. It tells whether it has, and how many items there are. So many
-// were processed a second; 0: as is known.
+// Finish ends a job whose items all have final statuses. It tells whether it has, and how many items there are. The rate is
+// in items a second; 0 keeps the one that is stored.
 func (s *Store) Finish(ctx context.Context, j Job, itemsSec float64) (items int32, finished bool, err error) {
 	err = s.pool.QueryRow(ctx, `UPDATE millrace.upload SET finished_at = now(), last_heartbeat = now(),
 		items_sec = CASE WHEN $2::real > 0 THEN $2 ELSE items_sec END,

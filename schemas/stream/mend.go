@@ -8,10 +8,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Missing returns which of the stream of dead letters and the bucket of processes somebody has deleted, and makes them if
-// it is told to. They begin empty, with as many copies as [Events] has. Streams of which views have positions are not
-// among them: a view passes over what is at the sequences that it has read before. Without that one
-// none is missing: whoever starts next decides. It makes none while an installation is restored, which is ErrRestoring.
+// Missing returns which of the stream of dead letters and the bucket of processes are missing because somebody has deleted
+// them, and with create it makes them. They begin empty, with as many copies as [Events] has. Where [Events] is missing as
+// well, nothing is returned: the process that starts next makes all of them. While an installation is restored, nothing is
+// made, and the error is ErrRestoring.
+//
+// Streams that views read are not looked at. In a stream that is made anew sequences begin at 1, and a view passes over
+// those that it has read before.
 func Missing(ctx context.Context, js jetstream.JetStream, create bool) (missing []string, err error) {
 	events, err := js.Stream(ctx, Events)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
