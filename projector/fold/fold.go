@@ -132,7 +132,7 @@ func (f *Fold[B]) recover(ctx context.Context) (Reader, error) {
 		f.log.Info("folding up to a last sequence", "from", r.from, "upto", f.cfg.Upto)
 	}
 	// When the decided batch has lost its last message, the one before may be one that the view does not need.
-	reader := f.deps.Input.Open(r.from, r.to > r.from && r.whole < r.to)
+	reader := f.deps.Input.Open(r.from, r.to > r.from && r.whole < r.to, r.known())
 	f.partial = r.partial
 	f.reader.Store(&reader)
 	return reader, nil

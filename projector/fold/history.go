@@ -52,13 +52,19 @@ func (h *history) remade(ctx context.Context, seq uint64) (bool, error) {
 	return received.After(state.At), err
 }
 
-// other returns why the message at a sequence is not the one that the input
-// received at a time. One that is gone contradicts nothing.
-func (h *history) other(ctx context.Context, seq uint64, received time.Time) (reason, err error) {
-	at, err := h.input.Received(ctx, seq)
-	if err != nil || at.IsZero() || at.Equal(received) {
+// other returns why the message at a sequence is not the known one. One that is gone
+// contradicts nothing.
+func (h *history) other(ctx context.Context, known Known) (reason, err error) {
+	at, err := h.input.Received(ctx, known.Seq)
+	if err != nil || !known.other(at) {
 		return nil, err
 	}
-	return fmt.Errorf("stream %s has at sequence %d a message of %s, and the views have one of %s",
-		h.input.Name(), seq, at.UTC().Format(time.RFC3339Nano), received.Format(time.RFC3339Nano)), nil
+	return fmt.Errorf("stream %s has at sequence %d a message of %s, and the views have one of %s", h.input.Name(),
+		known.Seq, at.UTC().Format(time.RFC3339Nano), known.Received.UTC().Format(time.RFC3339Nano)), nil
+}
+
+// other tells whether a message that was received at a time is not the known one. The zero
+// time stands for one that is gone, of which nothing is said.
+func (k Known) other(at time.Time) bool {
+	return !at.IsZero() && !at.Truncate(time.Microsecond).Equal(k.Received.Truncate(time.Microsecond))
 }

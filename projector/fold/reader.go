@@ -28,7 +28,7 @@ type reader struct {
 	name       string // of the consumer
 	inbox      string // messages are sent there
 	last       uint64 // stream sequence of the last message received
-	lastAt     int64  // when the stream received it, Unix nanoseconds; 0: not yet known
+	known      Known  // one of the messages up to there
 	consumer   uint64 // consumer sequence of the last message received
 	pending    uint64 // messages behind the last one, as the server said with it
 	idle       int    // heartbeats since then
@@ -46,9 +46,13 @@ type reader struct {
 }
 
 // newReader returns a reader that will give the messages after the position.
-func newReader(cfg StreamConfig, nc *nats.Conn, js jetstream.JetStream, position uint64, log *slog.Logger) *reader {
-	cfg = cfg.withDefaults(int(nc.MaxPayload()))
-	return &reader{cfg: cfg, nc: nc, js: js, log: log, last: position, broken: errNew, wake: make(chan struct{}, 1)}
+func newReader(
+	cfg StreamConfig, nc *nats.Conn, js jetstream.JetStream, position uint64, known Known, log *slog.Logger,
+) *reader {
+	return &reader{
+		cfg: cfg.withDefaults(int(nc.MaxPayload())), nc: nc, js: js, log: log, last: position, known: known,
+		broken: errNew, wake: make(chan struct{}, 1),
+	}
 }
 
 const (
@@ -158,7 +162,7 @@ func (s *reader) message(m *nats.Msg) {
 		return
 	}
 	size := m.Size()
-	s.consumer, s.last, s.lastAt = meta.consumer, meta.stream, meta.time
+	s.consumer, s.last, s.known = meta.consumer, meta.stream, Known{meta.stream, time.Unix(0, meta.time)}
 	s.pending, s.idle = meta.pending, 0
 	s.asked = max(0, s.asked-1)
 	s.askedBytes = max(0, s.askedBytes-size)

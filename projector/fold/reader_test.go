@@ -60,7 +60,7 @@ func TestOrderOverRestarts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newReader(StreamConfig{Stream: stream.Events, Consumer: "test", ReadAhead: 16, ReadAheadBytes: 2000}, nc, js, 10,
+	s := newReader(StreamConfig{Stream: stream.Events, Consumer: "test", ReadAhead: 16, ReadAheadBytes: 2000}, nc, js, 10, Known{},
 		slog.New(slog.DiscardHandler))
 	defer s.Close()
 	publish(t, js, 1, 60)
@@ -92,7 +92,7 @@ func TestShorter(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := newReader(StreamConfig{Stream: stream.Events, Consumer: "test"}, nc, js, 0, slog.New(slog.DiscardHandler))
+			s := newReader(StreamConfig{Stream: stream.Events, Consumer: "test"}, nc, js, 0, Known{}, slog.New(slog.DiscardHandler))
 			defer s.Close()
 			publish(t, js, 1, 60)
 			expect(t, s, 1, 60)
@@ -128,7 +128,7 @@ func TestLargeMessages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := newReader(StreamConfig{Stream: stream.Events, Consumer: "test", ReadAheadBytes: 1000}, nc, js, 0,
+	s := newReader(StreamConfig{Stream: stream.Events, Consumer: "test", ReadAheadBytes: 1000}, nc, js, 0, Known{},
 		slog.New(slog.DiscardHandler))
 	defer s.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -160,7 +160,7 @@ func TestCaughtUp(t *testing.T) {
 		Stream: stream.Events, Consumer: "test",
 		Subjects: []string{stream.SlotSubjects(1), stream.SlotSubjects(3)},
 	}
-	s := newReader(cfg, nc, js, 0, slog.New(slog.DiscardHandler))
+	s := newReader(cfg, nc, js, 0, Known{}, slog.New(slog.DiscardHandler))
 	defer s.Close()
 	if last, upTo := s.CaughtUp(); last != 0 || upTo != 0 {
 		t.Errorf("before anything is known: %d, %d", last, upTo)
@@ -290,7 +290,7 @@ func TestSkips(t *testing.T) {
 				t.Fatal(err)
 			}
 			skipped := make(chan struct{}, 1)
-			s := newReader(StreamConfig{Stream: stream.Events, Consumer: "test", Skips: func() { skipped <- struct{}{} }}, nc, js, 0,
+			s := newReader(StreamConfig{Stream: stream.Events, Consumer: "test", Skips: func() { skipped <- struct{}{} }}, nc, js, 0, Known{},
 				slog.New(slog.DiscardHandler))
 			defer s.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

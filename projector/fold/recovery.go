@@ -93,7 +93,10 @@ func (r *recovery[B]) compare(ctx context.Context) (Event, error) {
 	if err != nil {
 		return 0, err
 	}
-	if r.refusal = short; short != nil {
+	switch r.refusal = short; {
+	case short != nil && r.cfg.Rewind:
+		return Remade, nil
+	case short != nil:
 		return Lost, nil
 	}
 	r.partial = state.Partial
@@ -138,7 +141,7 @@ func (r *recovery[B]) contradiction(ctx context.Context, first uint64) (short, e
 	if r.stored.Seq < max(first, 1) {
 		return nil, nil
 	}
-	reason, err := r.history.other(ctx, r.stored.Seq, r.stored.Received)
+	reason, err := r.history.other(ctx, r.stored.Known)
 	if err != nil || reason == nil {
 		return nil, err
 	}
@@ -179,4 +182,12 @@ func lost(in Input, folded uint64, reason error) error {
 		"last, or its storage was replaced: %w; "+
 		"restore it, or have the stream go on at %d (docs/recovery.md, When NATS has lost its end)", folded, in.Name(),
 		reason, folded+1)}
+}
+
+// known is a message up to where the session begins, for the reader.
+func (r *recovery[B]) known() Known {
+	if r.stored.Seq > r.from {
+		return Known{}
+	}
+	return r.stored.Known
 }

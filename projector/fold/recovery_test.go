@@ -349,6 +349,15 @@ var paths = []path{
 		want: "asking comparing rewinding opening folding", has: Cut{To: 20},
 	},
 	{
+		name: "a stream made anew that has grown beyond the position",
+		prepare: func(s *site) {
+			s.cfg.Rewind, s.own = true, &position{10, 10}
+			s.table.stored = Stored{Known: Known{9, time.Unix(1, 0)}}
+			s.publish(20)
+		},
+		want: "asking comparing rewinding opening folding", has: Cut{To: 20},
+	},
+	{
 		name: "a stream whose server catches up",
 		prepare: func(s *site) {
 			s.publish(20)
@@ -379,7 +388,7 @@ var paths = []path{
 		prepare: func(s *site) {
 			s.publish(20)
 			s.decide(0, 10)
-			s.table.stored = Stored{Upto: 10, Seq: 9, Received: time.Unix(1, 0)}
+			s.table.stored = Stored{Upto: 10, Known: Known{9, time.Unix(1, 0)}}
 		},
 		want: "asking comparing refused", refused: "has at sequence 9 a message of",
 	},

@@ -11,7 +11,6 @@ import (
 	"github.com/nats-io/nuid"
 
 	"github.com/millrace-io/millrace/internal/retry"
-	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // ErrShorter means that the stream has lost messages that were read. The messages
@@ -68,9 +67,9 @@ func (s *reader) remake(ctx context.Context) error {
 	defer cancel()
 	s.Close()
 	s.mu.Lock()
-	last, at := s.last, s.lastAt
+	last, known := s.last, s.known
 	s.mu.Unlock()
-	if err := s.verify(ctx, last, at); err != nil {
+	if err := s.verify(ctx, last, known); err != nil {
 		return err
 	}
 
@@ -104,9 +103,9 @@ func (s *reader) remake(ctx context.Context) error {
 }
 
 // verify returns ErrShorter if the stream ends before the last message received, or
-// has another message at its sequence. That the stream has removed the message is
-// fine. at is when the stream received it; 0: this reader has received none.
-func (s *reader) verify(ctx context.Context, last uint64, at int64) error {
+// has another message than a known one at its sequence. That the stream has removed the
+// message is fine.
+func (s *reader) verify(ctx context.Context, last uint64, known Known) error {
 	str, err := s.js.Stream(ctx, s.cfg.Stream)
 	if err != nil {
 		return fmt.Errorf("read stream %s: %w", s.cfg.Stream, err)
@@ -114,19 +113,14 @@ func (s *reader) verify(ctx context.Context, last uint64, at int64) error {
 	if end := str.CachedInfo().State.LastSeq; end < last {
 		return fmt.Errorf("%w: %s ends at sequence %d, and was read up to %d", ErrShorter, s.cfg.Stream, end, last)
 	}
-	if at == 0 {
+	if known.Seq == 0 {
 		return nil
 	}
-	m, err := stream.Get(ctx, s.js, str, last)
-	switch {
-	case errors.Is(err, jetstream.ErrMsgNotFound):
-		return nil
-	case err != nil:
-		return fmt.Errorf("read message %d of %s: %w", last, s.cfg.Stream, err)
-	case m.Time.UnixNano() != at:
-		return fmt.Errorf("%w: %s has another one at sequence %d", ErrShorter, s.cfg.Stream, last)
+	at, err := received(ctx, s.js, str, known.Seq)
+	if err == nil && known.other(at) {
+		err = fmt.Errorf("%w: %s has another one at sequence %d", ErrShorter, s.cfg.Stream, known.Seq)
 	}
-	return nil
+	return err
 }
 
 // subscribe listens to what is asked for.

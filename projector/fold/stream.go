@@ -65,12 +65,12 @@ func (s *Stream) Name() string { return s.cfg.Stream }
 
 // Open returns what reads the messages behind a position, with whole those of all
 // subjects.
-func (s *Stream) Open(position uint64, whole bool) Reader {
+func (s *Stream) Open(position uint64, whole bool, known Known) Reader {
 	cfg := s.cfg
 	if whole {
 		cfg.Subjects = nil
 	}
-	return newReader(cfg, s.nc, s.js, position, s.log)
+	return newReader(cfg, s.nc, s.js, position, known, s.log)
 }
 
 // State returns what the stream has.
@@ -92,12 +92,17 @@ func (s *Stream) Received(ctx context.Context, seq uint64) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	m, err := stream.Get(ctx, s.js, st, seq)
+	return received(ctx, s.js, st, seq)
+}
+
+// received is Stream.Received of a stream that was just looked at.
+func received(ctx context.Context, js jetstream.JetStream, s jetstream.Stream, seq uint64) (time.Time, error) {
+	m, err := stream.Get(ctx, js, s, seq)
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
 		return time.Time{}, nil
 	case err != nil:
-		return time.Time{}, fmt.Errorf("read message %d of %s: %w", seq, s.cfg.Stream, err)
+		return time.Time{}, fmt.Errorf("read message %d of %s: %w", seq, s.CachedInfo().Config.Name, err)
 	}
 	return m.Time, nil
 }

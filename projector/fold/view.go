@@ -29,8 +29,15 @@ type Input interface {
 	Received(ctx context.Context, seq uint64) (time.Time, error)
 	// Open returns what reads the messages behind a position. Where the input is
 	// partial, whole asks for all of its messages; the view passes over what it does
-	// not need.
-	Open(position uint64, whole bool) Reader
+	// not need. known is a message that was folded, by which the reader knows that the
+	// input was made anew; its Seq is 0 if none is known.
+	Open(position uint64, whole bool, known Known) Reader
+}
+
+// Known is a message that was folded.
+type Known struct {
+	Seq      uint64
+	Received time.Time // when the input received it, to the microsecond at least
 }
 
 // View is what messages are folded into, batch by batch. Take and Seal are
@@ -86,10 +93,8 @@ type Stored struct {
 	// Local is the end of the last batch that the view has in a store of its own
 	// beside the sink.
 	Local uint64
-	// Seq is the sequence of one of the last messages that were folded, 0 if none
-	// is known, and Received when the stream received it.
-	Seq      uint64
-	Received time.Time
+	// Known is one of the last messages that were folded; its Seq is 0 if none is known.
+	Known
 }
 
 // Lease is the right to fold, with the position. One goroutine at a time uses

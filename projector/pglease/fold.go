@@ -73,8 +73,10 @@ type view struct {
 	open  []fold.Message
 }
 
-// Stored has nothing to add to the position.
-func (v *view) Stored(context.Context) (fold.Stored, error) { return fold.Stored{}, nil }
+// Stored names a message that was read, by which a stream that was made anew is known.
+func (v *view) Stored(context.Context) (fold.Stored, error) {
+	return fold.Stored{Known: v.lease.known}, nil
+}
 
 func (v *view) Open(context.Context, uint64) (fold.View[Batch], error) { return v, nil }
 
@@ -91,6 +93,9 @@ func (v *view) Seal(_ context.Context, cut fold.Cut) (b Batch, digest string, er
 	return b, "", nil
 }
 
-func (v *view) Write(ctx context.Context, b Batch) error { return v.apply(ctx, v.lease, b) }
+func (v *view) Write(ctx context.Context, b Batch) error {
+	v.lease.read = b.Messages
+	return v.apply(ctx, v.lease, b)
+}
 
 func (v *view) Announce(context.Context, Batch, time.Duration) {}

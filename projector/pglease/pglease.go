@@ -9,14 +9,19 @@
 package pglease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/millrace-io/millrace/projector/fold"
 )
 
 // ErrLost is the error of a process that has stood still while another one has moved
@@ -29,9 +34,14 @@ type Lease struct {
 	pool   *pgxpool.Pool
 	stream string
 
-	mu sync.Mutex
-	at uint64 // where the last transaction has left it
-	to uint64 // where the one that is under way moves it; at, if there is none
+	// read are the messages of the batch under way, in their order. One of them may be where
+	// the position moves to.
+	read []fold.Message
+
+	mu    sync.Mutex
+	at    uint64     // where the last transaction has left it
+	to    uint64     // where the one that is under way moves it; at, if there is none
+	known fold.Known // as Open has found it
 }
 
 // Open reads the position in a stream. Where there is none yet, first says where the
@@ -40,9 +50,9 @@ func Open(
 	ctx context.Context, pool *pgxpool.Pool, stream string, first func(context.Context) (uint64, error),
 ) (*Lease, error) {
 	l := &Lease{pool: pool, stream: stream}
-	known, err := l.read(ctx, &l.at)
+	there, err := l.find(ctx, &l.at, &l.known)
 	l.to = l.at
-	if err != nil || known || first == nil {
+	if err != nil || there || first == nil {
 		return l, err
 	}
 	at, err := first(ctx)
@@ -52,14 +62,20 @@ func Open(
 	return l, l.Save(ctx, at)
 }
 
-func (l *Lease) read(ctx context.Context, into *uint64) (known bool, err error) {
-	err = l.pool.QueryRow(ctx, "SELECT seq FROM millrace.work_position WHERE stream = $1", l.stream).Scan(into)
+func (l *Lease) find(ctx context.Context, at *uint64, known *fold.Known) (there bool, err error) {
+	var seq *uint64
+	var received *time.Time
+	err = l.pool.QueryRow(ctx, "SELECT seq, known_seq, known_at FROM millrace.work_position WHERE stream = $1", l.stream).
+		Scan(at, &seq, &received)
 	if errors.Is(err, pgx.ErrNoRows) {
-		*into = 0
+		*at = 0
 		return false, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("read the position in %s: %w", l.stream, err)
+	}
+	if seq != nil && received != nil {
+		*known = fold.Known{Seq: *seq, Received: *received}
 	}
 	return true, nil
 }
@@ -67,22 +83,31 @@ func (l *Lease) read(ctx context.Context, into *uint64) (known bool, err error) 
 // sqlMove moves a position from where its process has left it. If another process has
 // moved it meanwhile, the CASE yields null, which the column refuses: the transaction
 // fails.
-const sqlMove = `INSERT INTO millrace.work_position AS p (stream, seq) VALUES ($1, $2)
-	ON CONFLICT (stream) DO UPDATE SET seq = CASE WHEN p.seq = $3 THEN excluded.seq END`
+const sqlMove = `INSERT INTO millrace.work_position AS p (stream, seq, known_seq, known_at) VALUES ($1, $2, $4, $5)
+	ON CONFLICT (stream) DO UPDATE SET seq = CASE WHEN p.seq = $3 THEN excluded.seq END,
+		known_seq = excluded.known_seq, known_at = excluded.known_at`
 
 // Move has a batch of statements move the position in their transaction. The caller
 // tells Moved how the transaction has ended.
 func (l *Lease) Move(b *pgx.Batch, seq uint64) {
-	b.Queue(sqlMove, l.stream, int64(seq), int64(l.moving(seq)))
+	b.Queue(sqlMove, l.moving(seq)...)
 }
 
-// moving notes that a transaction begins to move the position, and returns where it is.
-func (l *Lease) moving(to uint64) (from uint64) {
+// moving notes that a transaction begins to move the position, and returns the arguments of
+// sqlMove.
+func (l *Lease) moving(to uint64) []any {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.to = to
-	return l.at
+	var seq *int64
+	var received *time.Time
+	if i, there := slices.BinarySearchFunc(l.read, to, bySeq); there {
+		seq, received = new(int64(to)), new(time.Unix(0, l.read[i].Time))
+	}
+	return []any{l.stream, int64(to), int64(l.at), seq, received}
 }
+
+func bySeq(m fold.Message, seq uint64) int { return cmp.Compare(m.Seq, seq) }
 
 // Moved notes that a transaction has moved the position, or returns why it has not:
 // ErrLost, or the error of the transaction.
@@ -103,7 +128,7 @@ func (l *Lease) Moved(err error, seq uint64) error {
 
 // Save moves the position by itself.
 func (l *Lease) Save(ctx context.Context, seq uint64) error {
-	_, err := l.pool.Exec(ctx, sqlMove, l.stream, int64(seq), int64(l.moving(seq)))
+	_, err := l.pool.Exec(ctx, sqlMove, l.moving(seq)...)
 	if err = l.Moved(err, seq); err != nil {
 		return fmt.Errorf("move the position in %s: %w", l.stream, err)
 	}
@@ -145,7 +170,7 @@ func (l *Lease) Done(ctx context.Context, position, _ uint64) error {
 func (l *Lease) Renew(ctx context.Context) error {
 	var now uint64
 	least, _ := l.bounds()
-	if _, err := l.read(ctx, &now); err != nil {
+	if _, err := l.find(ctx, &now, new(fold.Known)); err != nil {
 		return err
 	}
 	if _, most := l.bounds(); now < least || now > most {

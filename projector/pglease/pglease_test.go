@@ -174,6 +174,84 @@ func TestMoves(t *testing.T) {
 	}
 }
 
+// TestMadeAnew: a stream that was deleted and made anew is read from its start, however long it is
+// by the time at which somebody looks, and before a first message has come as well as after.
+func TestMadeAnew(t *testing.T) {
+	srv := natstest.Start(t, stream.Config{})
+	nc, js := srv.Connect(), srv.JetStream()
+	pool := engine.Pool(t, queue.Configure)
+	fill := func(n int, text string) {
+		t.Helper()
+		if err := js.DeleteStream(t.Context(), name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+			t.Fatal(err)
+		}
+		_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{"counted"}})
+		for range n {
+			if err == nil {
+				_, err = js.Publish(t.Context(), "counted", []byte(text))
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	// session folds until it has seen n messages, or it fails.
+	session := func(begun func(), n int) (texts []string, err error) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err = pglease.Fold(ctx, pglease.Config{
+			Stream: name, Consumer: "counted", First: func(context.Context) (uint64, error) { return 0, nil },
+		}, pglease.Deps{NATS: nc, JS: js, Postgres: pool, Log: slog.New(told{begun})},
+			func(ctx context.Context, l *pglease.Lease, b pglease.Batch) error {
+				var batch pgx.Batch
+				l.Move(&batch, b.To)
+				if err := l.Moved(pool.SendBatch(ctx, &batch).Close(), b.To); err != nil {
+					return err
+				}
+				for _, m := range b.Messages {
+					texts = append(texts, string(m.Data))
+				}
+				if len(texts) >= n {
+					cancel()
+				}
+				return nil
+			})
+		if errors.Is(err, context.Canceled) {
+			err = nil
+		}
+		return texts, err
+	}
+	all := func(n int, text string) {
+		t.Helper()
+		if got, err := session(nil, n); err != nil || len(got) != n || got[0] != text || got[n-1] != text {
+			t.Fatalf("messages %q, %v; want %d of %q", got, err, n, text)
+		}
+	}
+	fill(5, "first")
+	all(5, "first")
+	fill(8, "second")
+	all(8, "second")
+	got, err := session(func() { fill(12, "third") }, 12) // it has begun behind the second, and had nothing to read
+	if err == nil || len(got) > 0 {
+		t.Errorf("a session whose stream was replaced: %q, %v", got, err)
+	}
+	all(12, "third")
+}
+
+// told is a handler of logs that calls a function when a fold has begun.
+type told struct{ begun func() }
+
+func (h told) Enabled(context.Context, slog.Level) bool { return h.begun != nil }
+func (h told) WithAttrs([]slog.Attr) slog.Handler       { return h }
+func (h told) WithGroup(string) slog.Handler            { return h }
+
+func (h told) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "folding" {
+		h.begun()
+	}
+	return nil
+}
+
 // TestRenewMeanwhile: a lease is renewed while a transaction moves the position, and when it
 // has, and its process does not know yet.
 func TestRenewMeanwhile(t *testing.T) {
