@@ -25,6 +25,8 @@ type Stream struct {
 	Name string
 	// Whole says that messages are only removed at the front of the stream.
 	Whole bool
+	// Taken says that readers remove the messages that they have read, in any order.
+	Taken bool
 	// Volatile says that Millrace expects the stream to lose its end with the
 	// server's process, and publishes it again from Postgres.
 	Volatile bool
@@ -41,6 +43,8 @@ func Streams() []Stream {
 		{Name: stream.Events, Whole: true},
 		{Name: stream.Shards, Whole: true},
 		{Name: stream.Sources, Whole: true},
+		{Name: stream.Batches, Taken: true},
+		{Name: stream.BatchesRead, Whole: true},
 		{Name: stream.DLQ},
 		{Name: stream.Work, Volatile: true},
 		{Name: stream.WorkAcks, Volatile: true},

@@ -45,12 +45,13 @@ func (l *comparison) compare(ctx context.Context) (found loss, after note, err e
 	return found, after, nil
 }
 
-// end returns what is missing at the end.
+// end returns what is missing at the end, of what was there.
 func (l *comparison) end(context.Context) (Ranges, error) {
-	if last := l.now.State.LastSeq; last < l.before.Last && (!l.st.Volatile || l.now.State.Lost != nil) {
-		return Ranges{{last + 1, l.before.Last}}, nil
+	first := max(l.now.State.LastSeq+1, l.before.First)
+	if first > l.before.Last || l.st.Volatile && l.now.State.Lost == nil {
+		return nil, nil
 	}
-	return nil, nil
+	return Ranges{{first, l.before.Last}}, nil
 }
 
 // overwritten returns the sequences that were given a second time, because the
@@ -164,5 +165,5 @@ func (l *comparison) cut() bool {
 	case s.Lost != nil:
 		return fewer || s.LastSeq <= b.Last
 	}
-	return fewer && l.now.Config.MaxAge == 0 && s.LastSeq == b.Last
+	return fewer && !l.st.Taken && l.now.Config.MaxAge == 0 && s.LastSeq == b.Last
 }

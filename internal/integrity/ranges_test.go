@@ -55,3 +55,23 @@ func TestRanges(t *testing.T) {
 		t.Errorf("named as %q", got)
 	}
 }
+
+// TestEnd: what had been removed from a stream before it was made anew is not lost.
+func TestEnd(t *testing.T) {
+	for _, c := range []struct {
+		before note
+		last   uint64
+		want   Ranges
+	}{
+		{note{First: 6, Last: 5}, 0, nil},
+		{note{First: 3, Last: 5}, 0, Ranges{{3, 5}}},
+		{note{First: 3, Last: 5}, 4, Ranges{{5, 5}}},
+		{note{First: 3, Last: 5}, 5, nil},
+	} {
+		l := &comparison{before: c.before}
+		l.now.State.LastSeq = c.last
+		if got, err := l.end(t.Context()); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%d to %d, now to %d: %v, %v; want %v", c.before.First, c.before.Last, c.last, got, err, c.want)
+		}
+	}
+}

@@ -62,6 +62,40 @@ func TestReadingEnds(t *testing.T) {
 	await(read(t.Context()), refused)
 }
 
+// TestRemade: reading a stream that was deleted and made anew ends, so that its new messages are read, though it has had
+// more messages before.
+func TestRemade(t *testing.T) {
+	lookEvery = 50 * time.Millisecond
+	js := natstest.Start(t, stream.Config{}).JetStream()
+	fill := func(n int) {
+		t.Helper()
+		for range n {
+			if _, err := js.Publish(t.Context(), stream.BatchCollected, []byte("{}")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	fill(5)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	read := 0
+	err := Read(ctx, js, stream.Batches, 10, func(_ context.Context, msgs []jetstream.Msg) error {
+		if read += len(msgs); read == 5 {
+			if err := js.DeleteStream(ctx, stream.Batches); err != nil {
+				t.Error(err)
+			}
+			if _, err := stream.Missing(ctx, js, true); err != nil {
+				t.Error(err)
+			}
+			fill(3)
+		}
+		return nil
+	})
+	if !errors.Is(err, ErrRemade) {
+		t.Errorf("reading ended with %v after %d messages, want %v", err, read, ErrRemade)
+	}
+}
+
 // TestRead: messages come in the order of the stream, each once, in batches of a size.
 func TestRead(t *testing.T) {
 	js := natstest.Start(t, stream.Config{}).JetStream()

@@ -54,8 +54,16 @@ func (s *sink) close() {
 	_ = errors.Join(s.outcomes.Close(), s.errors.Close(), s.conn.Close()) // the session has ended
 }
 
-// Stored has nothing to add to the position: what is stored is known by its sequences.
-func (s *sink) Stored(context.Context) (fold.Stored, error) { return fold.Stored{}, nil }
+// Stored names one of the last messages that were stored. What is stored is known by its
+// sequences, which a stream that was made anew would use again.
+func (s *sink) Stored(ctx context.Context) (stored fold.Stored, err error) {
+	err = s.rows.QueryRow(ctx, "SELECT seq, read_at FROM millrace.batch ORDER BY read_at DESC LIMIT 1").
+		Scan(&stored.Seq, &stored.Received)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return stored, fmt.Errorf("look for the batch that was read last: %w", err)
+	}
+	return stored, nil
+}
 
 // Open implements fold.Sink.
 func (s *sink) Open(context.Context, uint64) (fold.View[*cut], error) { return &view{sink: s}, nil }

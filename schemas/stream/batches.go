@@ -1,6 +1,10 @@
 package stream
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -57,6 +61,39 @@ func (c Config) batches() jetstream.StreamConfig {
 		AllowDirect:        true,
 		AllowAtomicPublish: true,
 	}
+}
+
+// ensureBatchesRead creates the stream of what was read. One that was deleted goes on behind
+// what is stored, since its view knows that by its sequences.
+func (c Config) ensureBatchesRead(ctx context.Context, js jetstream.JetStream) error {
+	if err := ensureStreams(ctx, js, c.batchesRead()); err != nil {
+		return err
+	}
+	read, err := js.Stream(ctx, BatchesRead)
+	if err != nil {
+		return fmt.Errorf("look at the stream %s: %w", BatchesRead, err)
+	}
+	kv, err := js.KeyValue(ctx, Checkpoints)
+	if read.CachedInfo().State.LastSeq > 0 || errors.Is(err, jetstream.ErrBucketNotFound) {
+		return nil
+	}
+	var stored struct{ To uint64 } // of a checkpoint.Record, which clients need not have
+	if err == nil {
+		var e jetstream.KeyValueEntry
+		if e, err = kv.Get(ctx, BatchesCheckpoint); errors.Is(err, jetstream.ErrKeyNotFound) {
+			return nil
+		}
+		if err == nil {
+			err = json.Unmarshal(e.Value(), &stored)
+		}
+	}
+	if err == nil {
+		err = read.Purge(ctx, jetstream.WithPurgeSequence(stored.To+1))
+	}
+	if err != nil {
+		return fmt.Errorf("have the stream %s go on behind what is stored: %w", BatchesRead, err)
+	}
+	return nil
 }
 
 func (c Config) batchesRead() jetstream.StreamConfig {

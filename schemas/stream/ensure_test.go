@@ -60,7 +60,14 @@ func TestMissing(t *testing.T) {
 		}
 	}
 	look(true)
-	for _, name := range []string{stream.DLQ, "KV_" + stream.ProcessBucket} {
+	kv, err := js.KeyValue(t.Context(), stream.Checkpoints)
+	if err == nil {
+		_, err = kv.PutString(t.Context(), stream.BatchesCheckpoint, `{"from":7,"to":9}`)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{stream.DLQ, stream.Sources, stream.Batches, stream.BatchesRead, "KV_" + stream.ProcessBucket} {
 		was, err := js.Stream(t.Context(), name)
 		if err == nil {
 			err = js.DeleteStream(t.Context(), name)
@@ -75,6 +82,10 @@ func TestMissing(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(is.CachedInfo().Config, was.CachedInfo().Config) {
 			t.Errorf("%s is made as %+v, %v; was %+v", name, is.CachedInfo().Config, err, was.CachedInfo().Config)
 		}
+	}
+	read, err := js.Stream(t.Context(), stream.BatchesRead)
+	if err != nil || read.CachedInfo().State.FirstSeq != 10 {
+		t.Errorf("%s begins with %v, and 9 are stored", stream.BatchesRead, read.CachedInfo().State)
 	}
 	for _, name := range []string{stream.DLQ, stream.Events} {
 		if err := js.DeleteStream(t.Context(), name); err != nil {

@@ -8,13 +8,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Missing returns which of the stream of dead letters and the bucket of processes are missing because somebody has deleted
-// them, and with create it makes them. They begin empty, with as many copies as [Events] has. Where [Events] is missing as
-// well, nothing is returned: the process that starts next makes all of them. While an installation is restored, nothing is
-// made, and the error is ErrRestoring.
-//
-// Streams that views read are not looked at. In a stream that is made anew sequences begin at 1, and a view passes over
-// those that it has read before.
+// Missing returns which of the streams that [Ensure] makes, and of the bucket of processes, are missing because somebody has
+// deleted them, and with create it makes them. They begin empty, with as many copies as [Events] has. Where [Events] is
+// missing as well, nothing is returned: the process that starts next makes all of them. While an installation is restored,
+// nothing is made, and the error is ErrRestoring.
 func Missing(ctx context.Context, js jetstream.JetStream, create bool) (missing []string, err error) {
 	events, err := js.Stream(ctx, Events)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -29,6 +26,9 @@ func Missing(ctx context.Context, js jetstream.JetStream, create bool) (missing 
 		make   func() error
 	}{
 		{DLQ, func() error { return ensureStreams(ctx, js, cfg.dlq()) }},
+		{Sources, func() error { return ensureStreams(ctx, js, cfg.sources()) }},
+		{Batches, func() error { return ensureStreams(ctx, js, cfg.batches()) }},
+		{BatchesRead, func() error { return cfg.ensureBatchesRead(ctx, js) }},
 		{"KV_" + ProcessBucket, func() error { return ensureBuckets(ctx, js, cfg.processes()) }},
 	} {
 		_, err := js.Stream(ctx, part.stream)

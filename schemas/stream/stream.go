@@ -88,10 +88,10 @@ func Ensure(ctx context.Context, js jetstream.JetStream, cfg Config) error {
 	if events.Metadata, err = cfg.metadata(ctx, js); err != nil {
 		return err
 	}
-	if err := ensureStreams(ctx, js, events, cfg.dlq(), cfg.sources(), cfg.batches(), cfg.batchesRead()); err != nil {
+	if err := ensureStreams(ctx, js, events, cfg.dlq(), cfg.sources(), cfg.batches()); err != nil {
 		return err
 	}
-	return ensureBuckets(ctx, js, cfg.settings(), jetstream.KeyValueConfig{
+	if err := ensureBuckets(ctx, js, cfg.settings(), jetstream.KeyValueConfig{
 		Bucket:      Checkpoints,
 		Description: "batches that projectors have decided",
 		// Should something else than a position be written, what was there before
@@ -99,7 +99,10 @@ func Ensure(ctx context.Context, js jetstream.JetStream, cfg Config) error {
 		History:  16,
 		Replicas: cfg.Replicas,
 		Storage:  jetstream.FileStorage,
-	}, cfg.processes())
+	}, cfg.processes()); err != nil {
+		return err
+	}
+	return cfg.ensureBatchesRead(ctx, js)
 }
 
 func (c Config) processes() jetstream.KeyValueConfig {
