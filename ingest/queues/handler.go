@@ -344,28 +344,38 @@ func (r *RetryItemsRequest) Resolve(ctx huma.Context) []error {
 	return append(r.Params.Resolve(ctx), checkGroup(r.Body.Group)...)
 }
 
-func (h *Handler) retryFailed(ctx context.Context, in *RetryItemsRequest) (MovedCount, error) {
+// retryPages is how many pages of failed items are looked at: those that stay as they are may be many, and the oldest.
+const retryPages = 100
+
+func (h *Handler) retryFailed(ctx context.Context, in *RetryItemsRequest) (out MovedCount, err error) {
 	v, err := h.store.Get(ctx, in.Queue)
 	if err != nil {
-		return MovedCount{}, err
+		return out, err
 	}
-	items, err := h.store.Items(ctx, userqueue.Page{
-		Queue: v.ID, State: in.Body.State, Group: in.Body.Group,
-		Limit: in.Body.Limit,
-	})
-	if err != nil || len(items) == 0 {
-		return MovedCount{}, err
-	}
-	ids := make([]int64, len(items))
-	for i, it := range items {
-		ids[i] = it.ID
-	}
-	results, err := h.store.Retry(ctx, v.ID, ids)
-	n := 0
-	for _, r := range results {
-		if r.Outcome == item.Changed {
-			n++
+	page := userqueue.Page{Queue: v.ID, State: in.Body.State, Group: in.Body.Group}
+	for range retryPages {
+		page.Limit = in.Body.Limit - out.Count
+		items, err := h.store.Items(ctx, page)
+		if err != nil || len(items) == 0 {
+			return out, err
+		}
+		ids := make([]int64, len(items))
+		for i, it := range items {
+			ids[i] = it.ID
+		}
+		page.After = ids[len(ids)-1]
+		results, err := h.store.Retry(ctx, v.ID, ids)
+		if err != nil {
+			return out, err
+		}
+		for _, r := range results {
+			if r.Outcome == item.Changed {
+				out.Count++
+			}
+		}
+		if out.Count == in.Body.Limit || len(items) < page.Limit {
+			break
 		}
 	}
-	return MovedCount{n}, err
+	return out, nil
 }

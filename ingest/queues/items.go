@@ -1,6 +1,7 @@
 package queues
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -210,7 +211,7 @@ func newConflict(name string, id int64, transition string, r queue.Result, state
 	broken := userqueue.Conflict(transition, state, outcome)
 	back := transition == "retry" || transition == "replay"
 	if back && outcome != item.Fenced && r.Status == item.Failed {
-		broken.Rule = "must not have a key that another live item has"
+		broken.Rule = cmp.Or(r.Rule, "must not have a key that another live item has")
 	}
 	broken.Code = r.Outcome.String()
 	p := httpapi.NewProblem(http.StatusConflict, fmt.Sprintf("item %d of %s is %s: %s is not possible", id, name, state,

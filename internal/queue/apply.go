@@ -79,6 +79,7 @@ type Work struct {
 	changes  []change
 	early    map[int64]time.Duration // how long items have to wait because of their key's rate
 	entries  map[int64]bool          // items whose entries have left the outbox
+	barred   map[int64]string        // see Barred; nil: not asked yet
 }
 
 // change is a row that moves.
@@ -208,6 +209,9 @@ func (w *Work) Apply(ctx context.Context, commands []Command) ([]Result, error) 
 	if err := w.readLapsed(ctx); err != nil {
 		return nil, err
 	}
+	if _, err := w.Barred(ctx); err != nil {
+		return nil, err
+	}
 	results := make([]Result, len(commands))
 	changed := make(map[*row]bool, len(commands))
 	for i, c := range commands {
@@ -217,6 +221,9 @@ func (w *Work) Apply(ctx context.Context, commands []Command) ([]Result, error) 
 			continue
 		}
 		results[i] = r.result(w.judge(r, c, changed, &room))
+		if results[i].Outcome == item.Forbidden {
+			results[i].Rule = w.barred[r.id]
+		}
 	}
 	return results, w.write(ctx)
 }
@@ -259,6 +266,8 @@ func (w *Work) judge(r *row, c Command, changed map[*row]bool, room *int) item.O
 	switch {
 	case changed[r]:
 		return item.Fenced // named twice, and changed by the first
+	case w.barred[r.id] != "":
+		return item.Forbidden
 	case fresh && w.settings.paused:
 		return item.Paused
 	case fresh && (*room == 0 || c.Offered && w.settings.limited()):

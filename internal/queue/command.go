@@ -66,6 +66,7 @@ type Result struct {
 	Queued     bool // it is in the queue while it is new
 	CreatedAt  time.Time
 	Trace      string // see stream.TraceOf; empty: nobody traces the item
+	Rule       string // why an item is not brought back whose state would allow it; see Bar
 }
 
 // Change is a change of an item's state.

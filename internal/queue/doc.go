@@ -46,7 +46,7 @@
 //
 //  8. No change without its hooks. The hooks of a queue, see [Store.OnMove] and [Store.OnFollowed], are called in
 //     the transaction that changes its items, for every change. So what a system keeps of
-//     its items follows each change once.
+//     its items follows each change once. What a system bars is not brought back, see [Store.BarRetry].
 //
 // The tests cite the numbers.
 package queue

@@ -38,7 +38,9 @@ type Store struct {
 	oldest    ages
 	known     sync.Map // names of queues → numbered
 	hooks     map[string][]Hook
-	follow    []Hook       // of queues that are followed
+	follow    []Hook // of queues that are followed
+	bars      map[string][]Bar
+	barFollow []Bar        // of queues that are followed
 	clock     *ServerClock // of the database; nil before the first sweep
 }
 
@@ -53,7 +55,7 @@ func New(cfg Config, pool *pgxpool.Pool, log *slog.Logger) (*Store, error) {
 	}
 	return &Store{
 		cfg: cfg, pool: pool, log: log.With("component", "queue"), announced: make(chan struct{}, 1),
-		oldest: ages{turn: make(chan struct{}, 1)}, hooks: map[string][]Hook{},
+		oldest: ages{turn: make(chan struct{}, 1)}, hooks: map[string][]Hook{}, bars: map[string][]Bar{},
 	}, nil
 }
 

@@ -20,7 +20,10 @@ func (w *Work) write(ctx context.Context) error {
 	w.trace()
 	changes := w.follow()
 	w.limit()
-	return w.moved(ctx, w.settings.name, w.settings.followed, changes)
+	if err := w.moved(ctx, w.settings.name, w.settings.followed, changes); err != nil {
+		return err
+	}
+	return w.stayed(ctx)
 }
 
 // uniform tells whether all changes have the same status, and commands with

@@ -228,7 +228,8 @@ func traceAdded(ctx context.Context, t *queue.Tx, name string, items []NewItem, 
 }
 
 // Retry brings items that have failed back to new. An item whose key another
-// live item has stays as it is, with the outcome Forbidden.
+// live item has stays as it is, with the outcome Forbidden, and so does one that
+// a system bars (see queue.Bar).
 func (s *Store) Retry(ctx context.Context, q queue.ID, ids []int64) (results []queue.Result, err error) {
 	commands := make([]queue.Command, len(ids))
 	for i, id := range ids {
@@ -258,11 +259,15 @@ func (s *Store) RetryIn(
 	if err != nil {
 		return nil, err
 	}
+	lost, err := w.Barred(ctx)
+	if err != nil {
+		return nil, err
+	}
 	rows := make(map[int64]queue.Result, len(locked))
 	for _, r := range locked {
 		rows[r.ID] = r
 	}
-	barred, err := retakeKeys(ctx, t, q, commands, rows)
+	barred, err := retakeKeys(ctx, t, q, commands, rows, lost)
 	if err != nil {
 		return nil, err
 	}
@@ -287,16 +292,17 @@ func (s *Store) RetryIn(
 	return results, nil
 }
 
-// retakeKeys has those items that commands bring back take their keys again, and
-// returns those whose key another live item has.
+// retakeKeys has those items that commands bring back take their keys again, but for
+// lost ones, and returns those whose key another live item has.
 func retakeKeys(
 	ctx context.Context, t *queue.Tx, q queue.ID, commands []queue.Command, rows map[int64]queue.Result,
+	lost map[int64]string,
 ) (map[int64]bool, error) {
 	var ids []int64
 	barred := map[int64]bool{}
 	for _, c := range commands {
 		r := rows[c.ID]
-		if r.Name != "" && r.Status == item.Failed && (c.Generation == 0 || c.Generation == r.Generation) {
+		if r.Name != "" && lost[c.ID] == "" && r.Status == item.Failed && (c.Generation == 0 || c.Generation == r.Generation) {
 			ids = append(ids, c.ID)
 			barred[c.ID] = true
 		}

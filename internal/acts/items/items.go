@@ -105,6 +105,8 @@ func judge(move string, r queue.Result) acts.Result {
 		return acts.Result{Outcome: acts.Done}
 	case r.Outcome == item.NotFound:
 		return acts.Gone
+	case move == Retry && r.Rule != "":
+		return acts.Result{Outcome: acts.Skipped, Reason: r.Rule}
 	case move == Retry && r.Outcome == item.Forbidden && r.Status == item.Failed:
 		return acts.Result{Outcome: acts.Failed, Reason: "another live item has its key"}
 	case move == Retry && r.Status == item.Failed:
