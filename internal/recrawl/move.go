@@ -132,3 +132,18 @@ func (w *work) end(r *row, said []byte) error {
 	w.move(r, waiting)
 	return nil
 }
+
+// lost bars items from being brought back that are about no error, or about one that is tried again already: what a
+// worker says of them would change nothing, or count twice (2).
+func lost(ctx context.Context, t *queue.Tx, ids []int64) (map[int64]string, error) {
+	all := map[int64]string{}
+	t.Batch.Queue(text("lost"), ids).Query(func(rows pgx.Rows) error {
+		var id int64
+		_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
+			all[id] = "must be about an error of a batch that is not tried again already"
+			return nil
+		})
+		return err
+	})
+	return all, t.Flush(ctx)
+}

@@ -60,6 +60,7 @@ func New(own *userqueue.Store, log *slog.Logger) (*Store, error) {
 		if err != nil {
 			return nil, err
 		}
+		own.Queues().BarRetry(p.Queue, lost)
 		s.feeds = append(s.feeds, f)
 	}
 	return s, nil

@@ -17,7 +17,8 @@
 //  6. Rows follow their items. A row of a job whose processor is a queue becomes an item of it in the
 //     transaction that notes so, and the transaction that ends the item ends the row: the row, its
 //     result, the job's counters and the item change together or not at all. Only the item that the
-//     row has become moves it. PENDING rows are in no queue.
+//     row has become moves it, and it is not brought back where the row does not wait for it. PENDING rows are in no
+//     queue.
 //
 // The file rests in the Object Store and not in a folder of the data directory: any process of an
 // installation may receive a file, work on it or hand it out, and where streams have replicas, it has

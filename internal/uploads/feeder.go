@@ -73,6 +73,7 @@ func NewFeeder(cfg FeederConfig, store *Store, own *userqueue.Store, log *slog.L
 		cfg: cfg, store: store, own: own, log: log.With("component", "uploads"), feeds: map[string]*feeding{},
 	}
 	own.Queues().OnFollowed(f.moved)
+	own.Queues().BarFollowed(lost)
 	store.hooked = own.Queues().Hooked
 	return f, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/userqueue"
+	"github.com/millrace-io/millrace/schemas/item"
 
 	schema "github.com/millrace-io/millrace/schemas/uploads"
 )
@@ -43,6 +44,49 @@ func (f *Feeder) MendRows(ctx context.Context) (all int, err error) {
 		f.log.Warn("items have ended without their rows, which are mended: does an earlier version run?", "rows", all)
 	}
 	return all, err
+}
+
+// MendItems ends items that are out and have no row, and returns how many: a process of an earlier version brings them
+// back. Their rows have gone on without them (6).
+func (f *Feeder) MendItems(ctx context.Context) (all int, err error) {
+	rows, err := f.store.pool.Query(ctx, text("strays"), queue.FirstOwn, userqueue.PrivateGroup, mendLimit)
+	strays := map[queue.ID][]int64{}
+	if err == nil {
+		var q queue.ID
+		var id int64
+		_, err = pgx.ForEachRow(rows, []any{&q, &id}, func() error {
+			strays[q] = append(strays[q], id)
+			return nil
+		})
+	}
+	if err != nil {
+		return 0, fmt.Errorf("look for items of uploads without rows: %w", err)
+	}
+	for q, ids := range strays {
+		err = f.own.Queues().Transact(ctx, "end items of uploads without rows", func(t *queue.Tx) error {
+			w, err := t.Work(q, item.Cancel)
+			if err != nil {
+				return err
+			}
+			locked, err := w.Lock(ctx, "t.id = ANY ($1::bigint[]) AND t.status = 'new'", ids)
+			commands := make([]queue.Command, len(locked))
+			for i, r := range locked {
+				commands[i] = queue.Command{ID: r.ID, Error: "its row has gone on without it"}
+			}
+			if err == nil {
+				_, err = w.Apply(ctx, commands)
+			}
+			return err
+		})
+		if err != nil {
+			return all, err
+		}
+		all += len(ids)
+	}
+	if all > 0 {
+		f.log.Warn("items have come back without their rows, and are ended: does an earlier version run?", "items", all)
+	}
+	return all, nil
 }
 
 // ended is how an item has ended.

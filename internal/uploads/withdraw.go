@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/schemas/item"
 
 	schema "github.com/millrace-io/millrace/schemas/uploads"
@@ -93,6 +94,23 @@ func (f *Feeder) withdraw(ctx context.Context, t *queue.Tx, q queue.Settings, j 
 	return len(locked), nil
 }
 
+// lost bars items of uploads from being brought back whose rows do not wait for them: a worker's result would be lost (6).
+func lost(ctx context.Context, t *queue.Tx, ids []int64) (map[int64]string, error) {
+	all := map[int64]string{}
+	t.Batch.Queue(text("lost"), ids, userqueue.PrivateGroup).Query(func(rows pgx.Rows) error {
+		var id int64
+		var paused bool
+		_, err := pgx.ForEachRow(rows, []any{&id, &paused}, func() error {
+			if all[id] = "must be of a row that is ERROR in an upload that goes on: reprocess the row"; paused {
+				all[id] = "must be of an upload that is not paused: resume it"
+			}
+			return nil
+		})
+		return err
+	})
+	return all, t.Flush(ctx)
+}
+
 // waitsOf returns how many seconds items wait yet, in their order.
 func waitsOf(ctx context.Context, t *queue.Tx, q queue.ID, items []int64) ([]float64, error) {
 	waits := make([]float64, 0, len(items))
@@ -109,6 +127,9 @@ func waitsOf(ctx context.Context, t *queue.Tx, q queue.ID, items []int64) ([]flo
 // version has not done.
 func (f *Feeder) Mend(ctx context.Context) error {
 	if _, err := f.MendRows(ctx); err != nil {
+		return err
+	}
+	if _, err := f.MendItems(ctx); err != nil {
 		return err
 	}
 	rows, err := f.store.pool.Query(ctx, "SELECT "+columns+tables+`WHERE u.processor <> 'copy' AND u.processing > 0
