@@ -117,6 +117,9 @@ func (in *incoming) fetch(reference string, open func(context.Context, string) (
 		return err
 	}
 	defer from.Close()
+	if from.Size > in.h.store.Limits().File {
+		return uploads.ErrTooLarge
+	}
 	in.file = &uploads.Received{FileName: path.Base(strings.ReplaceAll(from.Name, "\\", "/"))}
 	paced := &fetched{in: in, from: from, begun: time.Now(), told: time.Now()}
 	stored, err := in.h.files.Put(ctx, in.id, in.h.store.Limits().File, io.TeeReader(paced, &in.sniff))
@@ -162,8 +165,9 @@ func (h *Handler) unreadable(err error) error {
 			httpapi.FieldError{Field: "reference", Code: "changed", Rule: rule})
 	case errors.Is(err, references.ErrAway):
 		h.log.Warn("a file that was named cannot be read", "error", err)
-		return httpapi.NewProblem(http.StatusServiceUnavailable, references.ErrAway.Error()+"; try again later").
-			WithHeader("Retry-After", "10")
+		rule := "must name a file of a server that can be reached, and answers as it should"
+		return httpapi.NewProblem(http.StatusServiceUnavailable, references.ErrAway.Error()+"; try again later",
+			httpapi.FieldError{Field: "reference", Code: "away", Rule: rule}).WithHeader("Retry-After", "10")
 	}
 	return err
 }

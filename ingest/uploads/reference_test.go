@@ -3,17 +3,22 @@ package uploads
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/ftptest"
 	"github.com/millrace-io/millrace/internal/netguard"
+	"github.com/millrace-io/millrace/internal/objects"
 	"github.com/millrace-io/millrace/internal/uploads"
 	"github.com/millrace-io/millrace/internal/uploads/references"
 
@@ -78,6 +83,43 @@ func TestReference(t *testing.T) {
 	}
 	all, err := s.store.List(t.Context(), uploads.Viewer{All: true}, uploads.Filter{}, nil, 100)
 	if err != nil || len(all) != 2 {
+		t.Errorf("%d uploads, %v", len(all), err)
+	}
+}
+
+// TestReferenceCut: of a file that a server cuts in the middle, or whose size is beyond what is allowed, nothing is kept, and
+// the caller learns the field.
+func TestReferenceCut(t *testing.T) {
+	s := serve(t, auth.Config{}, uploads.Limits{File: 1000})
+	length := 300
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", fmt.Sprint(length))
+		w.Header().Set("Last-Modified", time.Now().UTC().Format(http.TimeFormat))
+		_, _ = io.WriteString(w, "sku,title\n7,Chair\n8,Ta")
+	}))
+	defer server.Close()
+	s3, err := objects.NewS3(objects.S3Config{Endpoint: server.URL, AccessKey: "a", SecretKey: "b", Region: "us-east-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := references.New(references.Config{S3: s3, S3Buckets: []string{"shop"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer to.Close()
+	s.handler.Refer(to)
+	for _, want := range []struct {
+		length, status int
+		text           string
+	}{{300, 503, `"field":"reference"`}, {1001, 413, "1000 bytes"}} {
+		length = want.length
+		status, text := s.send("POST", "/api/v1/uploads", "application/json", strings.NewReader(`{"reference":"s3://shop/a.csv"}`))
+		if status != want.status || !strings.Contains(text, want.text) {
+			t.Errorf("%d bytes: %d %s", length, status, text)
+		}
+	}
+	all, err := s.store.List(t.Context(), uploads.Viewer{All: true}, uploads.Filter{}, nil, 100)
+	if err != nil || len(all) != 0 {
 		t.Errorf("%d uploads, %v", len(all), err)
 	}
 }

@@ -83,4 +83,7 @@ func (f *openFile) Changed(context.Context) (bool, error) {
 // Metadata implements Object.
 func (f *openFile) Metadata() map[string]string { return nil }
 
+// Size implements Object.
+func (f *openFile) Size() int64 { return f.opened.Size() }
+
 func (f *openFile) Close() error { return errors.Join(f.File.Close(), f.bucket.Close()) }

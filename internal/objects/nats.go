@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"sync"
 	"time"
@@ -75,6 +76,8 @@ func missingInNATS(err error) error {
 	case errors.Is(err, jetstream.ErrBucketNotFound), errors.Is(err, jetstream.ErrObjectNotFound),
 		errors.Is(err, jetstream.ErrInvalidStoreName), errors.Is(err, jetstream.ErrCantGetBucket):
 		return fmt.Errorf("%w: %w", ErrMissing, err)
+	case errors.Is(err, jetstream.ErrBadObjectMeta):
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return err
 }
@@ -93,7 +96,7 @@ func (o *natsObject) Read(p []byte) (int, error) {
 	for n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && o.ctx.Err() == nil {
 		n, err = o.ObjectResult.Read(p)
 	}
-	if errors.Is(err, jetstream.ErrDigestMismatch) {
+	if errors.Is(err, jetstream.ErrDigestMismatch) || errors.Is(err, jetstream.ErrInvalidDigestFormat) {
 		err = fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	o.whole = errors.Is(err, io.EOF)
@@ -102,6 +105,9 @@ func (o *natsObject) Read(p []byte) (int, error) {
 
 // Metadata implements Object.
 func (o *natsObject) Metadata() map[string]string { return o.opened.Metadata }
+
+// Size implements Object.
+func (o *natsObject) Size() int64 { return int64(min(o.opened.Size, math.MaxInt64)) }
 
 // Changed implements Object. The chunks of a version that was replaced are deleted, so that
 // reading it waits for what does not come.

@@ -187,9 +187,15 @@ func (u *upload) metaSubject() string {
 func (u *upload) chunks(ctx context.Context, part *Partial, from io.Reader) error {
 	chunk := make([]byte, chunkSize)
 	for {
-		n, err := io.ReadFull(from, chunk)
+		var n int
+		var err error
+		for n < len(chunk) && err == nil { // io.ReadFull has one error for a short chunk and for a source that was cut
+			var more int
+			more, err = from.Read(chunk[n:])
+			n += more
+		}
 		switch {
-		case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+		case err != nil && !errors.Is(err, io.EOF):
 			return err
 		case part.Size+int64(n) > u.limit:
 			return fmt.Errorf("%w: it has more than %d bytes", ErrTooLarge, u.limit)

@@ -66,6 +66,8 @@ type Object interface {
 	Changed(ctx context.Context) (bool, error)
 	// Metadata is what was stored beside the content, by its name; nil: nothing.
 	Metadata() map[string]string
+	// Size is how many bytes there are, as the storage says.
+	Size() int64
 }
 
 // Read returns the content of an object, which may be plain, or compressed by gzip or zstd

@@ -146,6 +146,8 @@ func (f *forced) Changed(context.Context) (bool, error) { return f.changed, nil 
 
 func (f *forced) Metadata() map[string]string { return nil }
 
+func (f *forced) Size() int64 { return 0 }
+
 // TestStorageFails: what a storage sends before it fails is never taken for all of it.
 func TestStorageFails(t *testing.T) {
 	broken := errors.New("connection reset")

@@ -25,9 +25,6 @@ const (
 	dialTimeout = 10 * time.Second
 )
 
-// ErrAway is the error of a server that cannot be asked at present.
-var ErrAway = errors.New("the server cannot be reached, or does not answer as one of FTP does")
-
 func (o *Opener) ftp(ctx context.Context, u *url.URL) (*File, error) {
 	if len(o.cfg.FTPHosts) == 0 {
 		return nil, off("MILLRACE_UPLOADS_FTP_HOSTS")
@@ -61,14 +58,15 @@ func openFTP(ctx context.Context, guard netguard.Guard, at string, user *url.Use
 		_ = f.Close()
 		return nil, told(err)
 	}
-	return &File{f, path.Base(name)}, nil
+	return &File{f, path.Base(name), f.before.size}, nil
 }
 
-// ftpConn is a session with a server. All connections end with its context, and when the server says nothing for
-// objects.Stall.
+// ftpConn is a session with a server. All connections end with its context.
 type ftpConn struct {
 	*ftp.ServerConn
-	stop func() bool
+	stop    func() bool
+	replies *replies
+	listing int // bytes that may still be listed; 0: a file is read
 
 	mu    sync.Mutex
 	conns []net.Conn
@@ -95,7 +93,12 @@ func dialFTP(ctx context.Context, guard netguard.Guard, at string, user *url.Use
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.conns = append(c.conns, conn)
-		return stalling{conn}, nil
+		if c.replies == nil {
+			c.replies = &replies{Conn: conn}
+			c.replies.next()
+			return c.replies, nil
+		}
+		return &transfer{conn, c}, nil
 	}
 	c.stop = context.AfterFunc(ctx, c.cut)
 	var err error
@@ -103,19 +106,31 @@ func dialFTP(ctx context.Context, guard netguard.Guard, at string, user *url.Use
 		c.cut()
 		return nil, told(err)
 	}
+	if err := c.login(user); err != nil {
+		c.cut()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *ftpConn) login(user *url.Userinfo) error {
 	name, password := "anonymous", "anonymous"
 	if user != nil {
 		name = user.Username()
 		password, _ = user.Password()
 	}
-	if err := c.Login(name, password); err != nil {
-		c.cut()
-		if code := replyOf(err); code/100 == 5 {
-			return nil, &Error{"login", "must have a user and a password that the server of FTP takes"}
-		}
-		return nil, told(err)
+	if strings.ContainsAny(name+password, "\r\n\x00") {
+		return &Error{"login", "must have a user and a password without control characters"}
 	}
-	return c, nil
+	err := c.Login(name, password)
+	var network net.Error
+	switch {
+	case err == nil:
+		return nil
+	case replyOf(err)/100 == 4 || errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, errReply):
+		return told(err)
+	}
+	return &Error{"login", "must have a user and a password that the server of FTP takes"}
 }
 
 // cut closes all connections.
@@ -128,17 +143,62 @@ func (c *ftpConn) cut() {
 	}
 }
 
-// stalling bounds each read and write.
-type stalling struct{ net.Conn }
-
-func (c stalling) Read(p []byte) (int, error) {
-	_ = c.SetDeadline(time.Now().Add(objects.Stall))
-	return c.Conn.Read(p)
+// replies is the connection for commands. Each reply comes within objects.Stall, and has maxReply bytes at most.
+type replies struct {
+	net.Conn
+	left int
 }
 
-func (c stalling) Write(p []byte) (int, error) {
+const maxReply = 64 << 10
+
+var errReply = fmt.Errorf("a reply of the server has more than %d bytes", maxReply)
+
+// next begins to wait for a reply.
+func (c *replies) next() {
 	_ = c.SetDeadline(time.Now().Add(objects.Stall))
+	c.left = maxReply
+}
+
+// Read implements io.Reader.
+func (c *replies) Read(p []byte) (int, error) {
+	if c.left == 0 {
+		return 0, errReply
+	}
+	n, err := c.Conn.Read(p[:min(len(p), c.left)])
+	c.left -= n
+	return n, err
+}
+
+// Write implements io.Writer.
+func (c *replies) Write(p []byte) (int, error) {
+	c.next()
 	return c.Conn.Write(p)
+}
+
+// transfer is a connection for data. Its server sends something within objects.Stall. A reply follows its end.
+type transfer struct {
+	net.Conn
+	of *ftpConn
+}
+
+// Read implements io.Reader.
+func (c *transfer) Read(p []byte) (int, error) {
+	_ = c.SetDeadline(time.Now().Add(objects.Stall))
+	n, err := c.Conn.Read(p)
+	if c.of.listing == 0 {
+		return n, err
+	}
+	if c.of.listing -= n; c.of.listing <= 0 {
+		c.of.listing = 1 // so it is still one, and no bytes are left
+		return 0, errListing
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (c *transfer) Close() error {
+	c.of.replies.next()
+	return c.Conn.Close()
 }
 
 // replyOf is the code of a reply of the server; 0: the error is none.
@@ -155,15 +215,19 @@ func missing(err error) bool {
 	return replyOf(err) == ftp.StatusFileUnavailable || replyOf(err) == ftp.StatusFileActionIgnored
 }
 
-// told is an error that callers understand. It has neither the address nor the password.
+// told is an error that callers understand. It does not have the password.
 func told(err error) error {
 	switch {
 	case netguard.Refused(err):
 		return &Error{"private", "must lead to a public network, or to one that MILLRACE_UPLOADS_ALLOW names"}
 	case missing(err):
 		return &Error{"missing", "must name a file that is there and can be read"}
+	case replyOf(err) != 0: // its text is the server's
+		return fmt.Errorf("%w: it answers %d", ErrAway, replyOf(err))
+	case errors.Is(err, errListing):
+		return errListing
 	}
-	return fmt.Errorf("%w: %w", ErrAway, err)
+	return fmt.Errorf("%w: %.200s", ErrAway, err)
 }
 
 // ftpFile is a file that is being read.

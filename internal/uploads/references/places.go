@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/jlaffaye/ftp"
 
@@ -92,8 +93,10 @@ func (p *Place) Close() error {
 	return p.opener.Close()
 }
 
-// List returns the files, but for those that are on their way by their names.
+// List returns the files, but for those that are on their way by their names. It takes objects.MaxTime at most.
 func (p *Place) List(ctx context.Context) (all []Entry, err error) {
+	ctx, cancel := context.WithTimeout(ctx, objects.MaxTime)
+	defer cancel()
 	listed, err := p.list(ctx)
 	var broken *Error
 	if errors.As(err, &broken) && broken.Code == "missing" || errors.Is(err, objects.ErrMissing) || errors.Is(err, fs.ErrNotExist) {
@@ -136,26 +139,55 @@ func folder(at string) (all []Entry, err error) {
 		return nil, err
 	}
 	defer root.Close()
-	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil && name == ".":
-			return err
-		case err != nil || !entry.Type().IsRegular():
-			return nil
+	seen := 0
+	for dirs := []string{"."}; len(dirs) > 0; {
+		dir := dirs[len(dirs)-1]
+		dirs = dirs[:len(dirs)-1]
+		below, files, err := entries(root, dir, &seen)
+		if err != nil {
+			return nil, err
 		}
-		info, err := entry.Info()
-		if err != nil { // it has gone
-			return nil
+		dirs, all = append(dirs, below...), append(all, files...)
+		if len(all) > MaxListed || seen > maxSeen {
+			return nil, errTooMany
 		}
-		if len(all) == MaxListed {
-			return errTooMany
+	}
+	return all, nil
+}
+
+// maxSeen is how many entries of any kind are looked at: links, folders and others are no files.
+const maxSeen = 10 * MaxListed
+
+// entries returns folders and files of a folder, and counts what it has seen. It ends where that is too much.
+func entries(root *os.Root, dir string, seen *int) (dirs []string, files []Entry, err error) {
+	at, err := root.OpenFile(dir, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil && dir != "." {
+		return nil, nil, nil // it has gone, or cannot be read
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	defer at.Close()
+	for *seen <= maxSeen {
+		some, err := at.ReadDir(1000)
+		for _, entry := range some {
+			name := path.Join(dir, entry.Name())
+			if entry.IsDir() {
+				dirs = append(dirs, name)
+			}
+			info, err := entry.Info()
+			if err != nil || !info.Mode().IsRegular() { // it has gone, or is no file
+				continue
+			}
+			files = append(files, Entry{
+				Path: name, Fingerprint: fmt.Sprintf("%d %d", info.Size(), info.ModTime().UnixNano()), Empty: info.Size() == 0,
+			})
 		}
-		all = append(all, Entry{
-			Path: name, Fingerprint: fmt.Sprintf("%d %d", info.Size(), info.ModTime().UnixNano()), Empty: info.Size() == 0,
-		})
-		return nil
-	})
-	return all, err
+		if *seen += len(some); err != nil {
+			break
+		}
+	}
+	return dirs, files, nil
 }
 
 func prefix(ctx context.Context, s3 *objects.S3, bucket, prefix string) (all []Entry, err error) {
@@ -178,6 +210,7 @@ func ftpFolder(ctx context.Context, cfg Config, at string, u *url.URL) (all []En
 	}
 	defer c.cut()
 	base := strings.Trim(strings.TrimPrefix(u.Path, "/"), "/")
+	c.listing = maxListing
 	var below func(dir string, depth int) error
 	below = func(dir string, depth int) error {
 		entries, err := c.List(path.Join(base, dir))
@@ -205,5 +238,10 @@ func ftpFolder(ctx context.Context, cfg Config, at string, u *url.URL) (all []En
 	return all, err
 }
 
-// maxDepth bounds folders in folders of a server.
-const maxDepth = 16
+// Bounds of what a server lists: folders in folders, and bytes of all listings. The client holds all entries of a folder.
+const (
+	maxDepth   = 16
+	maxListing = 8 << 20
+)
+
+var errListing = fmt.Errorf("its listing has more than %d bytes: take some files away", maxListing)

@@ -25,6 +25,9 @@ import (
 // ErrChanged is the error of a file that changed while it was read.
 var ErrChanged = objects.ErrChanged
 
+// ErrAway is the error of a server that cannot be asked at present.
+var ErrAway = errors.New("the server cannot be reached, or does not answer as it should")
+
 // MaxLength is how many bytes a reference has at most.
 const MaxLength = 2048
 
@@ -88,6 +91,7 @@ func (o *Opener) Any() bool {
 type File struct {
 	io.ReadCloser
 	Name string
+	Size int64 // bytes, as the storage says; 0: it says nothing
 }
 
 // Open begins to read a file. It returns an *Error where the reference breaks a rule.
@@ -158,13 +162,21 @@ func (o *Opener) below(ctx context.Context, key string) (*File, error) {
 
 func opened(ctx context.Context, storage objects.Storage, object batches.Object) (*File, error) {
 	from, err := objects.Stream(ctx, storage, object)
+	if err != nil {
+		return nil, failed(err)
+	}
+	return &File{&settled{Object: from, ctx: ctx}, path.Base(object.Key), from.Size()}, nil
+}
+
+// failed is an error of a storage that callers understand.
+func failed(err error) error {
 	switch {
 	case errors.Is(err, objects.ErrMissing):
-		return nil, &Error{"missing", "must name a file that is there"}
-	case err != nil:
-		return nil, err
+		return &Error{"missing", "must name a file that is there"}
+	case errors.Is(err, objects.ErrDamaged):
+		return &Error{"damaged", "must name a file whose content is what its checksum says"}
 	}
-	return &File{&settled{Object: from, ctx: ctx}, path.Base(object.Key)}, nil
+	return fmt.Errorf("%w: %w", ErrAway, err)
 }
 
 // settled looks at the end whether an object has changed.
@@ -188,7 +200,9 @@ func (s *settled) Read(p []byte) (int, error) {
 	case changed:
 		err = ErrChanged
 	case errors.Is(err, io.EOF) && lookErr != nil:
-		err = fmt.Errorf("look whether it has changed: %w", lookErr)
+		err = fmt.Errorf("%w: look whether it has changed: %w", ErrAway, lookErr)
+	case !errors.Is(err, io.EOF):
+		err = failed(err)
 	}
 	s.end = err
 	return n, err
