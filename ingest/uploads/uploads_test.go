@@ -54,6 +54,13 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if dsn := os.Getenv("MILLRACE_TEST_WATCHER"); dsn != "" {
+		if err := watchAlone(dsn, os.Getenv("MILLRACE_TEST_NATS"), os.Getenv("MILLRACE_TEST_S3")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if dsn := os.Getenv("MILLRACE_TEST_TUS"); dsn != "" {
 		fmt.Fprintln(os.Stderr, tusAlone(dsn, os.Getenv("MILLRACE_TEST_NATS")))
 		os.Exit(1)
