@@ -73,21 +73,32 @@ func TestClient(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	s := up(t, "MILLRACE_INGEST_RATE=0")
-	addresses := []string{"MILLRACE_NATS_URL=" + s.natsURL(), "PIPELINE_SERVICE_URL=" + s.url("")}
-	spools := []string{"PIPELINE_SPOOL=" + t.TempDir(), "PIPELINE_SPOOL=" + t.TempDir()}
-	var one, two []*service // over NATS and over HTTP
+	s.serveClients(t, program)
+}
+
+// serveClients has services of each program emit over NATS and over HTTP, while Millrace and they are stopped and killed.
+func (s *server) serveClients(t *testing.T, programs ...string) {
+	t.Helper()
+	var start []func() *service // over NATS and over HTTP
+	for _, program := range programs {
+		for _, address := range []string{"MILLRACE_NATS_URL=" + s.natsURL(), "PIPELINE_SERVICE_URL=" + s.url("")} {
+			spool := "PIPELINE_SPOOL=" + t.TempDir()
+			start = append(start, func() *service { return startService(t, program, address, spool) })
+		}
+	}
+	var one, two []*service
 	each := func(services []*service, do func(i int, s *service)) {
 		for i, s := range services {
 			do(i*10_000, s)
 		}
 	}
-	for i := range addresses {
-		one = append(one, startService(t, program, addresses[i], spools[i]))
+	for _, begin := range start {
+		one = append(one, begin())
 	}
 	each(one, func(i int, s *service) { s.crawl(t, i, i+500) })
 	// A service that has yet to read its lines has nothing waiting, either.
-	poll(t, waitLimit, "the first events of both to be counted", func() bool {
-		return get[funnel](s, "/funnel", "period=24h").Stages[0].Events == 1000
+	poll(t, waitLimit, "the first events of all to be counted", func() bool {
+		return get[funnel](s, "/funnel", "period=24h").Stages[0].Events == 500*len(start)
 	})
 	each(one, func(_ int, s *service) { s.await(t, `"waiting":0`) })
 	s.stop()
@@ -95,8 +106,8 @@ func TestClient(t *testing.T) {
 	each(one, func(_ int, s *service) { s.await(t, `"circuit":"open"`); s.await(t, `"waiting":1000`) })
 	each(one, func(_ int, s *service) { s.kill() }) // their spools outlast them
 	s.restart()
-	for i := range addresses {
-		two = append(two, startService(t, program, addresses[i], spools[i]))
+	for _, begin := range start {
+		two = append(two, begin())
 	}
 	each(two, func(i int, s *service) { s.crawl(t, i+1500, i+1800) })
 	s.killParent()
@@ -112,8 +123,8 @@ func TestClient(t *testing.T) {
 		}
 	})
 	s.caughtUp()
-	if got := get[funnel](s, "/funnel", "period=24h").Stages[0]; got.Events != 4000 || got.Uniques != 4000 {
-		t.Errorf("%+v, want 4000 events of as many articles", got)
+	if got := get[funnel](s, "/funnel", "period=24h").Stages[0]; got.Events != 2000*len(start) || got.Uniques != got.Events {
+		t.Errorf("%+v, want %d events of as many articles", got, 2000*len(start))
 		each(two, func(_ int, s *service) { t.Log(s.log) })
 	}
 }

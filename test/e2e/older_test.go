@@ -4,8 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/millrace-io/millrace/internal/slowtest"
 )
@@ -86,4 +90,69 @@ func TestOlderTables(t *testing.T) {
 	}
 	publish(50)
 	agree("accepted", 400)
+}
+
+// older is the release that installations are upgraded from, as in the Makefile.
+const older = "0788331"
+
+// buildOlder builds programs of the older release, and returns the folder that they are in.
+func buildOlder(t *testing.T, packages ...string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	tree := filepath.Join(dir, "tree")
+	if out, err := exec.Command("git", "worktree", "add", "--quiet", "--detach", tree, older).CombinedOutput(); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		t.Skipf("without the history of the repository: %v\n%s", err, out)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("git", "worktree", "remove", "--force", tree).CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+	for _, name := range packages {
+		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, filepath.Base(name)), name)
+		cmd.Dir = tree
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("build %s of %s: %v\n%s", name, older, err, out)
+		}
+	}
+	return dir
+}
+
+// TestOlderClients: services and workers of the older release and of this one, in Go, in Node with a stock client of NATS, and
+// over HTTP, share a server of this release, and then one of the older. They and the server are killed meanwhile, and nothing
+// is lost or doubled.
+func TestOlderClients(t *testing.T) {
+	slowtest.Mark(t)
+	before := buildOlder(t, "./cmd/millrace", "./client/example", "./test/work")
+	now := t.TempDir()
+	for _, name := range []string{"client/example", "test/work"} {
+		if out, err := exec.Command("go", "build", "-o", filepath.Join(now, filepath.Base(name)), "../../"+name).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	node, err := filepath.Abs("../node")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, bin := range map[string]string{"this": binary, "older": filepath.Join(before, "millrace")} {
+		t.Run("emit to "+name, func(t *testing.T) {
+			s := prepare(t, "MILLRACE_INGEST_RATE=0")
+			s.bin = bin
+			s.start()
+			s.serveClients(t, filepath.Join(before, "example"), filepath.Join(now, "example"))
+		})
+		for what, args := range map[string][]string{"shards": {"-files", "60"}, "own": {"-items", "1500"}} {
+			t.Run("work "+what+" of "+name, func(t *testing.T) {
+				args := append(args, "-clients", filepath.Join(before, "work"), "-node", node, "-kill", "1s", "-lease", "15s", "-limit", "10m")
+				p := launchProgram(t, filepath.Join(now, "work"), []string{"MILLRACE_BIN=" + bin}, nil, args...)
+				if status := p.wait(t, 11*time.Minute); status != 0 {
+					t.Errorf("exit status %d:\n%s%s", status, p.out, p.log)
+				}
+				t.Logf("%s", p.out)
+			})
+		}
+	}
 }

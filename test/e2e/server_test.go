@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"net/http"
@@ -21,6 +22,7 @@ type server struct {
 	ports ports
 	data  string
 	env   []string // settings beside addresses
+	bin   string   // the program; empty: that under test
 	*process
 	*patience
 }
@@ -85,7 +87,7 @@ func dataFolder(t testing.TB) string {
 // begin starts the process and does not wait.
 func (s *server) begin() {
 	s.t.Helper()
-	s.process = launch(s.t, append(s.ports.env(), s.env...), nil, "up", "--no-demo", "--data", s.data)
+	s.process = launchProgram(s.t, cmp.Or(s.bin, binary), append(s.ports.env(), s.env...), nil, "up", "--no-demo", "--data", s.data)
 }
 
 // restart starts the server again and waits until it is ready.

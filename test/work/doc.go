@@ -11,6 +11,9 @@
 //	go run ./test/work -files 10000 -shards 4 -kill 2s
 //	go run ./test/work -items 10000 -kill 2s
 //
+// With -clients, every other daemon in Go runs this program of another release, and MILLRACE_BIN may name Millrace of
+// another one.
+//
 // The first registers files, whose shards go through all stages. The second makes
 // a user-defined queue, and adds items over HTTP, over NATS, and in transactions of
 // Postgres, some of which are rolled back. The first attempt at one of ten items

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,7 @@ type fleet struct {
 type daemon struct {
 	name string
 	role string // go, node or http
+	bin  string // the program; empty: this one
 
 	mu      sync.Mutex
 	cmd     *exec.Cmd
@@ -48,7 +50,11 @@ type life struct {
 func newFleet(cfg config, in *installation, j jobs, dir string) *fleet {
 	f := &fleet{cfg: cfg, in: in, jobs: j, dir: dir}
 	for i, role := range []string{"go", "go", "node", "node", "http", "http"} {
-		f.daemons = append(f.daemons, &daemon{name: role + strconv.Itoa(i), role: role})
+		d := &daemon{name: role + strconv.Itoa(i), role: role}
+		if i%2 == 1 {
+			d.bin = cfg.clients
+		}
+		f.daemons = append(f.daemons, d)
 	}
 	return f
 }
@@ -188,7 +194,7 @@ func (f *fleet) command(d *daemon, l life) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self)
+	cmd := exec.Command(cmp.Or(d.bin, self))
 	if d.role == "node" {
 		cmd = exec.Command("node", filepath.Join(f.cfg.node, "daemon.mjs"))
 	}

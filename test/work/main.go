@@ -38,6 +38,7 @@ func main() {
 type config struct {
 	bin           string        // the program
 	node          string        // folder of the Node daemon
+	clients       string        // this program of another release, which every other daemon runs; empty: none does
 	files, shards int           // to register
 	items         int           // of a user-defined queue, instead of files; 0: files
 	kill          time.Duration // how often something is killed, on average
@@ -62,6 +63,7 @@ func parse(args []string, errOut io.Writer) (config, error) {
 	flags.DurationVar(&cfg.lease, "lease", 10*time.Second, "after which the items of a dead daemon go to another")
 	flags.Uint64Var(&cfg.seed, "seed", uint64(time.Now().UnixNano()), "of what is random")
 	flags.StringVar(&cfg.node, "node", "test/node", "folder of the Node daemon and its modules")
+	flags.StringVar(&cfg.clients, "clients", "", "this program of another release, which every other daemon in Go runs")
 	flags.DurationVar(&cfg.limit, "limit", 20*time.Minute, "time after which something is stuck")
 	if err := flags.Parse(args); err != nil {
 		return cfg, err
