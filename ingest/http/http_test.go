@@ -24,6 +24,7 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/httpapi/contracttest"
 	"github.com/millrace-io/millrace/internal/natstest"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -427,14 +428,15 @@ func TestKeyConflict(t *testing.T) {
 // one after the other and in those that come at once, with no projector there; and
 // garbage with an event's message id keeps the event from nothing.
 func TestRepeats(t *testing.T) {
-	// Generous: syncing 3,000 events takes a busy machine its time.
+	// Generous: syncing the events takes a busy machine its time.
 	f := startWith(t, auth.Config{}, Config{Timeout: time.Minute, Limits: Limits{Rate: -1}})
 	var batch [][]byte
-	for i := range 3000 {
+	n := slowtest.N(3000, 1200)
+	for i := range n {
 		batch = append(batch, text(eventText(i)))
 	}
 	body := bytes.Join(batch, []byte("\n"))
-	for _, want := range [][2]int{{3000, 0}, {0, 3000}} {
+	for _, want := range [][2]int{{n, 0}, {0, n}} {
 		if got := f.post("/events/batch", linesType, body); got.Batch.Accepted != want[0] ||
 			got.Batch.Duplicates != want[1] {
 			t.Errorf("got %+v, want %v", got.Batch, want)

@@ -19,6 +19,7 @@ import (
 	"github.com/millrace-io/millrace/internal/jobs"
 	"github.com/millrace-io/millrace/internal/natstest"
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/schemas/job"
 	"github.com/millrace-io/millrace/schemas/source"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -150,7 +151,7 @@ func (s *site) letters() map[uint64]string {
 // break rules. Every job is right, and what breaks a rule is a dead letter.
 func TestStorm(t *testing.T) {
 	s := newSite(t, time.Millisecond)
-	const n = 1000
+	n := slowtest.N(1000, 400)
 	ids := make([]uuid.UUID, n)
 	var texts []string
 	want := map[uint64]string{}
@@ -187,19 +188,19 @@ func TestStorm(t *testing.T) {
 		t.Errorf("the letters are %v\nwant %v", letters, want)
 	}
 	stats, err := s.store.Stats(t.Context())
-	if err != nil || stats.TotalJobs != n || stats.TotalSources != 0 || // they are in no list
-		stats.ByStatus[job.Pending] != n/2 ||
-		stats.ByStatus[job.Paused] != n/2 {
+	if err != nil || stats.TotalJobs != int64(n) || stats.TotalSources != 0 || // they are in no list
+		stats.ByStatus[job.Pending] != int64(n/2) ||
+		stats.ByStatus[job.Paused] != int64(n/2) {
 		t.Errorf("%+v, %v", stats, err)
 	}
 	stop()
 	made := testutil.ToFloat64(first.metrics.created) + testutil.ToFloat64(second.metrics.created)
-	if made != n {
+	if made != float64(n) {
 		t.Errorf("%v jobs are counted as made", made)
 	}
 	failed := testutil.ToFloat64(first.metrics.processed.WithLabelValues("unknown", "error")) +
 		testutil.ToFloat64(second.metrics.processed.WithLabelValues("unknown", "error"))
-	if failed != 2*n/200 {
+	if failed != float64(2*(n/200)) {
 		t.Errorf("%v events of no type are counted as errors", failed)
 	}
 }
@@ -305,7 +306,7 @@ func TestKilled(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	s := newSite(t, patience)
-	const n = 400
+	n := slowtest.N(400, 150)
 	enabled := map[uuid.UUID]bool{}
 	want := map[uint64]string{}
 	var texts []string

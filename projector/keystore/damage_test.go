@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/millrace-io/millrace/internal/slowtest"
 )
 
 // known is how many identities the damaged stores of a test hold.
@@ -59,7 +61,7 @@ func TestDamage(t *testing.T) {
 		t.Fatalf("files %v: %v", files, err)
 	}
 	told := 0
-	for _, file := range files {
+	for _, file := range slowtest.Sample(files, 5) {
 		for name, damage := range damages() {
 			what := filepath.Base(file) + " " + name
 			data, err := os.ReadFile(file)
@@ -86,7 +88,7 @@ func TestDamage(t *testing.T) {
 			}
 		}
 	}
-	if told < 8 {
+	if told < slowtest.N(8, 1) {
 		t.Errorf("damage was told %d times", told)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ClickHouse/ch-go/proto"
 
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/projector/keystore"
 	"github.com/millrace-io/millrace/projector/pipeline/funnel"
@@ -33,12 +34,13 @@ import (
 // furthest of them, and leave the rest to others.
 func TestFoldedHistory(t *testing.T) {
 	met := map[string]int{} // codes of letters
+	seeds := slowtest.N(8, 4)
 	defer func() {
-		if met[event.KeyConflict] < 20 {
+		if met[event.KeyConflict] < 2*seeds {
 			t.Errorf("the histories have conflicts %v", met)
 		}
 	}()
-	for seed := range uint64(8) {
+	for seed := range uint64(seeds) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		messages := messages(t, rng, 600)
 		want := recountOf(t, messages)

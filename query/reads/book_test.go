@@ -27,16 +27,16 @@ func TestBookSheets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.most = 4000
+	b.most = 1500
 	var all [][]string
-	for i := range 9000 {
+	for i := range 3300 {
 		row := []string{fmt.Sprint(i), strings.Repeat("<&é_x000D_\n", 60), "x"}
-		if i == 100 || i == 5000 {
+		if i == 100 || i == 2000 {
 			row[2] = strings.Repeat("y", 40_000)
 		}
 		all = append(all, row)
 	}
-	for page := range slices.Chunk(all, 700) {
+	for page := range slices.Chunk(all, 350) {
 		if err := b.write(page); err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +114,7 @@ func TestBookMemory(t *testing.T) {
 	}
 	page := slices.Repeat([][]string{{strings.Repeat("text ", 120)}}, 5000)
 	before, most := inUse(), uint64(0)
-	for range 20 { // 60 MB
+	for range 10 { // 30 MB
 		if err := b.write(page); err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/schemas/funnel"
 	"github.com/millrace-io/millrace/schemas/slots"
 )
@@ -77,7 +78,8 @@ func TestHistories(t *testing.T) {
 		"middle": {Articles: 90, Sources: 2, Sketches: 3, Partials: 2, PartialEvents: 60},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(3) {
+			for range slowtest.N(6, 2) {
+				seed := rand.Uint64()
 				t.Logf("seed %d", seed)
 				live(t, rand.New(rand.NewPCG(seed, 7)), limits)
 			}

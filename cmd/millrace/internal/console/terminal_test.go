@@ -151,7 +151,7 @@ func TestShortTerminal(t *testing.T) {
 		st.Checks = append(st.Checks, httpapi.CheckStatus{Name: fmt.Sprint("part-", i)})
 	}
 	top := &TopCmd{Interval: time.Second}
-	for height := 10; height <= 200; height++ {
+	for height := 10; height <= 200; height += 1 + height/20 {
 		text := top.frame(st, nil, height)
 		if n := strings.Count(text, "\n"); n > height {
 			t.Errorf("%d lines on a terminal of %d:\n%s", n, height, text)
