@@ -74,6 +74,10 @@ type ftpConn struct {
 
 // dialFTP opens a session. Data connections go to the address of the first one, whatever the server says.
 func dialFTP(ctx context.Context, guard netguard.Guard, at string, user *url.Userinfo) (*ftpConn, error) {
+	name, password, err := login(user)
+	if err != nil {
+		return nil, err
+	}
 	c, dialer, address := &ftpConn{}, guard.Dialer(dialTimeout, nil), ""
 	dial := func(network, to string) (net.Conn, error) {
 		if address != "" {
@@ -100,42 +104,48 @@ func dialFTP(ctx context.Context, guard netguard.Guard, at string, user *url.Use
 		}
 		return &transfer{conn, c}, nil
 	}
-	c.stop = context.AfterFunc(ctx, c.cut)
-	var err error
+	c.stop = context.AfterFunc(ctx, c.close)
 	if c.ServerConn, err = ftp.Dial(at, ftp.DialWithDialFunc(dial)); err != nil {
 		c.cut()
 		return nil, told(err)
 	}
-	if err := c.login(user); err != nil {
+	if err := c.Login(name, password); err != nil {
 		c.cut()
-		return nil, err
+		return nil, notIn(err)
 	}
 	return c, nil
 }
 
-func (c *ftpConn) login(user *url.Userinfo) error {
-	name, password := "anonymous", "anonymous"
+// login returns the user and the password of a URL.
+func login(user *url.Userinfo) (name, password string, err error) {
+	name, password = "anonymous", "anonymous"
 	if user != nil {
 		name = user.Username()
 		password, _ = user.Password()
 	}
 	if strings.ContainsAny(name+password, "\r\n\x00") {
-		return &Error{"login", "must have a user and a password without control characters"}
+		err = &Error{"login", "must have a user and a password without control characters"}
 	}
-	err := c.Login(name, password)
+	return name, password, err
+}
+
+// notIn is an error of a login that callers understand. The client has no code of all that servers say.
+func notIn(err error) error {
 	var network net.Error
-	switch {
-	case err == nil:
-		return nil
-	case replyOf(err)/100 == 4 || errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, errReply):
+	if replyOf(err)/100 == 4 || errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, errReply) {
 		return told(err)
 	}
 	return &Error{"login", "must have a user and a password that the server of FTP takes"}
 }
 
-// cut closes all connections.
+// cut ends the session.
 func (c *ftpConn) cut() {
 	c.stop()
+	c.close()
+}
+
+// close closes all connections.
+func (c *ftpConn) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, conn := range c.conns {

@@ -2,6 +2,7 @@ package references
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -307,5 +308,17 @@ func TestNoSecrets(t *testing.T) {
 	o := opener(t, Config{FTPHosts: []string{u.Host}, Guard: here})
 	if _, err := content(t, o, u.String()); !errors.Is(err, ErrAway) || strings.Contains(err.Error(), "secret") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestFTPCancelled: a caller that has gone ends a session at any moment.
+func TestFTPCancelled(t *testing.T) {
+	at := (&script{}).start(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 500 {
+		if f, err := openFTP(ctx, here, at, nil, "a"); err == nil {
+			t.Fatalf("%+v", f)
+		}
 	}
 }
