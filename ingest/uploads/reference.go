@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"path"
@@ -163,6 +164,10 @@ func (h *Handler) unreadable(err error) error {
 		rule := "must name a file that does not change while it is read: send the request again"
 		return httpapi.NewProblem(http.StatusConflict, "the file changed while it was read, and nothing of it is kept",
 			httpapi.FieldError{Field: "reference", Code: "changed", Rule: rule})
+	case errors.Is(err, uploads.ErrTooLarge):
+		rule := fmt.Sprintf("must name a file of at most %d bytes", h.store.Limits().File)
+		return httpapi.NewProblem(http.StatusRequestEntityTooLarge, "the file is too large, and nothing of it is kept",
+			httpapi.FieldError{Field: "reference", Code: "size", Rule: rule})
 	case errors.Is(err, references.ErrAway):
 		h.log.Warn("a file that was named cannot be read", "error", err)
 		rule := "must name a file of a server that can be reached, and answers as it should"

@@ -111,7 +111,7 @@ func TestReferenceCut(t *testing.T) {
 	for _, want := range []struct {
 		length, status int
 		text           string
-	}{{300, 503, `"field":"reference"`}, {1001, 413, "1000 bytes"}} {
+	}{{300, 503, `"field":"reference"`}, {1001, 413, `"field":"reference"`}} {
 		length = want.length
 		status, text := s.send("POST", "/api/v1/uploads", "application/json", strings.NewReader(`{"reference":"s3://shop/a.csv"}`))
 		if status != want.status || !strings.Contains(text, want.text) {

@@ -120,7 +120,7 @@ func (s *S3) List(ctx context.Context, bucket, prefix string, limit int) (all []
 			break
 		}
 	}
-	return all, nil
+	return all, ctx.Err() // the client may end without a word when the time is over
 }
 
 func missingInS3(err error) error {
