@@ -9,7 +9,8 @@
 //  2. One outcome. A retry ends once, with what its worker says: `done` with the item as a
 //     batch would have it. The end is a version of the item's outcome, and goes to ClickHouse
 //     through the outbox, in that transaction. An attempt that fails, and an item that is dead,
-//     was cancelled or is gone, bring no outcome: the one before goes on to count.
+//     was cancelled or is gone, bring no outcome: the one before goes on to count. An item that
+//     has failed is not brought back once its error is gone, or is tried with another item.
 //  3. Windows. Of the rows that wait, at most [Window] of a category are items of its queue.
 //     The others are rows, and a queue that is full or gone stops nobody.
 //  4. Bounded. A retry that ends with an error which is tried again waits, as the policy of its
