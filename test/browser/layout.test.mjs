@@ -1,5 +1,5 @@
-// Every page on a phone, a small screen (not in a short run) and a large one: nothing lies over
-// something else or is cut off, and no page scrolls sideways. With SHOTS=folder
+// Every page on a phone, a small screen and a large one (in a short run on one of them, at random):
+// nothing lies over something else or is cut off, and no page scrolls sideways. With SHOTS=folder
 // each is saved as a picture.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
@@ -8,7 +8,8 @@ import { Millrace } from '../node/millrace.mjs';
 import { Browser, long, skip } from './browser.mjs';
 import { act, batches, events, files, letters, queues, sources, uploads } from './world.mjs';
 
-const widths = long ? [360, 1440] : [360, 1280, 1440];
+const all = [360, 1280, 1440];
+const widths = long ? [all[Math.floor(Math.random() * all.length)]] : all;
 /** From here on tables have room for all of their columns. */
 const roomy = 1280;
 
