@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 // first time, which is what make faults is for.
 var regressions = []string{
 	// a live view of one source that fell to zeros
-	"-seed 770032 -for 20s -rate 200 -groups 3 -overlap",
+	"-seed 770032 -for 8s -rate 100 -groups 3 -overlap",
 	// two runs of a job at one time
 	"-seed 61001 -for 15s -rate 60 -groups 1 -overlap " +
 		"-faults kill-postgres,unplug-postgres,kill-nats,jump-clock,skew-clocks,kill-scheduler",

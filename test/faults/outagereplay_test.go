@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/millrace-io/millrace/internal/slowtest"
 )
 
 // recordings is where recordOutages has written what it saw.
@@ -41,7 +43,7 @@ func TestAlertsOnOutages(t *testing.T) {
 		}
 		t.Skip("promtool is not installed (Debian: apt install prometheus)")
 	}
-	for _, o := range outages() {
+	for _, o := range slowtest.Sample(outages(), 12) {
 		t.Run(o.name, func(t *testing.T) {
 			t.Parallel()
 			r := readRecording(t, o.name)
