@@ -45,7 +45,7 @@ RACED     = grep -rlE --include='*.go' --exclude='*_test.go' --exclude-dir=node_
 #
 # RERUN=file, which continuous integration sets, runs up to six tests that fail once more,
 # and writes down which they were: one that passes then is to be looked at, and stops nobody.
-# A data race is not run again. Of tests in Node and in the browser, all are run again.
+# A data race is not run again. Of tests in Node and in the browser, whole files are.
 #
 # Tests make databases of thousands of files and delete them. That takes most of their time on some
 # file systems: ext4 without a journal looks through what was deleted a moment ago for each file. So
@@ -64,7 +64,7 @@ export SHORT
 GOTEST  = go tool gotestsum --format=pkgname --format-hide-empty-pkg --hide-summary=skipped $(if $(RERUN), \
 	--rerun-fails=1 --rerun-fails-max-failures=6 --rerun-fails-abort-on-data-race --rerun-fails-report=$(RERUN)-$@) \
 	--packages="$(1)" -- $(SHORT) -count=1 -vet=off -timeout=30m -ldflags='-s -w' $(2)
-NPMTEST = npm test$(if $(RERUN), || { echo '$@: some failed and all were run once more' >> $(RERUN)-$@; npm test; })
+NPMTEST = $(if $(RERUN),FAILED=$(RERUN)-$@ )npm test$(if $(RERUN), || npm test -- $$(cat $(RERUN)-$@))
 GORACE  = $(if $(RACE),CGO_ENABLED=1) $(call GOTEST,$(1),-p=$(JOBS) -timeout=15m $(RACE))
 
 .DEFAULT_GOAL := help

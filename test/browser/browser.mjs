@@ -37,6 +37,11 @@ export class Browser {
     b.context = await chromium.launchPersistentContext(b.profile, { executablePath, headless: true, args, timeout });
     b.context.setDefaultTimeout(timeout);
     b.page = b.context.pages()[0] ?? (await b.context.newPage());
+    const wait = b.page.waitForSelector.bind(b.page);
+    b.page.waitForSelector = (...of) => wait(...of).catch(async (error) => {
+      error.message += `\n${b.page.url()} has: ${await b.page.innerText('body').catch(String)}`;
+      throw error;
+    });
     b.page.on('pageerror', (error) => b.problems.push(String(error)));
     // The page reports its own mistakes there; that a server does not answer is none.
     b.page.on('console', (message) => {
