@@ -21,10 +21,10 @@ import (
 const window = 1000
 
 // backlog makes items ready for the first stage: as many as go on the stream, and
-// about a hundred that wait in the outbox. It returns how many do.
+// some hundreds that wait in the outbox. It returns how many do.
 func (h *house) backlog() (waiting int) {
 	h.Helper()
-	const files, shards = (2*window + 100) / 50, 50
+	const files, shards = (window + 900) / 50, 50 // no more than can be offered at once
 	for i := range files {
 		h.file(fmt.Sprintf("f%02d", i), shards)
 	}
@@ -32,8 +32,8 @@ func (h *house) backlog() (waiting int) {
 }
 
 // full waits until no more of the items that are ready go on the stream, and returns how
-// many wait. The server counts messages some time after it has stored them: as many again
-// as the window may be on the stream, where Postgres is quick.
+// many wait. The server counts messages some time after it has stored them: a hundred more
+// than the window were seen on the stream.
 func (h *house) full(items int) (waiting int) {
 	h.Helper()
 	same := 0
