@@ -92,6 +92,7 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 		fmt.Sprint("MILLRACE_SLOT_GROUPS=", cfg.groups),
 		"MILLRACE_S3_ENDPOINT=http://"+c.objectsAddr, "MILLRACE_S3_REGION=us-east-1",
 		"MILLRACE_MAX_ATTEMPTS_ERROR=10000", "MILLRACE_UPLOADS_USER_OPEN=1000", // faults cost any number of both
+		"MILLRACE_LOCK_CAP_MS=60000", // the harness waits some minutes for what its workers vanish with
 		"MILLRACE_WEBHOOK_ALLOW=127.0.0.0/8",
 		"MILLRACE_UPLOADS_WATCH=file://"+c.watched, "MILLRACE_UPLOADS_WATCH_USER=watcher", "MILLRACE_UPLOADS_WATCH_EVERY=1s",
 		"MILLRACE_UPLOADS_WATCH_SETTLE=1s",
