@@ -124,7 +124,8 @@ func (b *bucket) fresh() []byte {
 // move renames an object, as S3 can.
 func (b *bucket) move(from, to string) {
 	b.t.Helper()
-	_, err := b.s3.CopyObject(b.t.Context(), minio.CopyDestOptions{Bucket: "shop", Object: to}, minio.CopySrcOptions{Bucket: "shop", Object: from})
+	_, err := b.s3.CopyObject(b.t.Context(),
+		minio.CopyDestOptions{Bucket: "shop", Object: to}, minio.CopySrcOptions{Bucket: "shop", Object: from})
 	if err == nil {
 		err = b.s3.RemoveObject(b.t.Context(), "shop", from, minio.RemoveObjectOptions{})
 	}
@@ -194,7 +195,8 @@ func TestWatchS3(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	part, err := core.PutObjectPart(t.Context(), "shop", "in/half.csv", parts, 1, bytes.NewReader(half), int64(len(half)), minio.PutObjectPartOptions{})
+	part, err := core.PutObjectPart(t.Context(), "shop", "in/half.csv", parts, 1, bytes.NewReader(half), int64(len(half)),
+		minio.PutObjectPartOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +238,8 @@ func TestWatchS3(t *testing.T) {
 	if n := b.taken()[hex.EncodeToString(sum(half))]; n != 0 {
 		t.Errorf("an object whose parts are not put together was taken %d times", n)
 	}
-	_, err = core.CompleteMultipartUpload(t.Context(), "shop", "in/half.csv", parts, []minio.CompletePart{{PartNumber: 1, ETag: part.ETag}}, minio.PutObjectOptions{})
+	_, err = core.CompleteMultipartUpload(t.Context(), "shop", "in/half.csv", parts,
+		[]minio.CompletePart{{PartNumber: 1, ETag: part.ETag}}, minio.PutObjectOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

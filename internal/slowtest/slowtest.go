@@ -1,4 +1,4 @@
-// Package slowtest leaves long tests out of short runs.
+// Package slowtest keeps short runs of tests short: it leaves long tests out, and has others do a part.
 package slowtest
 
 import (
@@ -24,7 +24,7 @@ func N(all, part int) int {
 }
 
 // Sample returns the cases of a test: all, or n of them in a short run, chosen at random, so that all are tried in the
-// course of several runs.
+// course of several runs. It may change the order of cases.
 func Sample[T any](cases []T, n int) []T {
 	if testing.Short() && n < len(cases) {
 		rand.Shuffle(len(cases), func(i, j int) { cases[i], cases[j] = cases[j], cases[i] })

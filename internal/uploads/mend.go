@@ -63,12 +63,14 @@ func (f *Feeder) MendItems(ctx context.Context) (all int, err error) {
 		return 0, fmt.Errorf("look for items of uploads without rows: %w", err)
 	}
 	for q, ids := range strays {
+		ended := 0
 		err = f.own.Queues().Transact(ctx, "end items of uploads without rows", func(t *queue.Tx) error {
 			w, err := t.Work(q, item.Cancel)
 			if err != nil {
 				return err
 			}
 			locked, err := w.Lock(ctx, "t.id = ANY ($1::bigint[]) AND t.status = 'new'", ids)
+			ended = len(locked) // the others have moved meanwhile
 			commands := make([]queue.Command, len(locked))
 			for i, r := range locked {
 				commands[i] = queue.Command{ID: r.ID, Error: "its row has gone on without it"}
@@ -81,7 +83,7 @@ func (f *Feeder) MendItems(ctx context.Context) (all int, err error) {
 		if err != nil {
 			return all, err
 		}
-		all += len(ids)
+		all += ended
 	}
 	if all > 0 {
 		f.log.Warn("items have come back without their rows, and are ended: does an earlier version run?", "items", all)

@@ -149,7 +149,9 @@ func (s *session) Stored(ctx context.Context) (fold.Stored, error) {
 		folded, err = s.db.Folded(ctx, s.group)
 		return err
 	})
-	return fold.Stored{Upto: folded.Upto, Local: s.keys.Applied(), Known: fold.Known{Seq: folded.Seq, Received: folded.Received}}, err
+	return fold.Stored{
+		Upto: folded.Upto, Local: s.keys.Applied(), Known: fold.Known{Seq: folded.Seq, Received: folded.Received},
+	}, err
 }
 
 // Open brings the key store to a position and opens the funnel.

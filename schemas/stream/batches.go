@@ -73,27 +73,38 @@ func (c Config) ensureBatchesRead(ctx context.Context, js jetstream.JetStream) e
 	if err != nil {
 		return fmt.Errorf("look at the stream %s: %w", BatchesRead, err)
 	}
-	kv, err := js.KeyValue(ctx, Checkpoints)
-	if read.CachedInfo().State.LastSeq > 0 || errors.Is(err, jetstream.ErrBucketNotFound) {
+	if read.CachedInfo().State.LastSeq > 0 {
 		return nil
 	}
-	var stored struct{ To uint64 } // of a checkpoint.Record, which clients need not have
+	upto, err := batchesStored(ctx, js)
 	if err == nil {
-		var e jetstream.KeyValueEntry
-		if e, err = kv.Get(ctx, BatchesCheckpoint); errors.Is(err, jetstream.ErrKeyNotFound) {
-			return nil
-		}
-		if err == nil {
-			err = json.Unmarshal(e.Value(), &stored)
-		}
-	}
-	if err == nil {
-		err = read.Purge(ctx, jetstream.WithPurgeSequence(stored.To+1))
+		err = read.Purge(ctx, jetstream.WithPurgeSequence(upto+1))
 	}
 	if err != nil {
 		return fmt.Errorf("have the stream %s go on behind what is stored: %w", BatchesRead, err)
 	}
 	return nil
+}
+
+// batchesStored returns the sequence up to which what was read is stored, or is being stored; 0: nothing is.
+func batchesStored(ctx context.Context, js jetstream.JetStream) (upto uint64, err error) {
+	kv, err := js.KeyValue(ctx, Checkpoints)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	e, err := kv.Get(ctx, BatchesCheckpoint)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	var stored struct{ To uint64 } // of a checkpoint.Record, which clients need not have
+	err = json.Unmarshal(e.Value(), &stored)
+	return stored.To, err
 }
 
 func (c Config) batchesRead() jetstream.StreamConfig {

@@ -170,22 +170,22 @@ func TestHostileFTP(t *testing.T) {
 		s    *script
 		want string // a part of the error; empty: the file is read
 	}{
-		"as it should be":       {&script{}, ""},
-		"another host in PASV":  {&script{passive: "227 (169,254,169,254,%d,%d)"}, ""},
-		"no port in PASV":       {&script{reply: reply("PASV", "227 (1,2)")}, away},
-		"a port beyond all":     {&script{reply: reply("EPSV", "229 (|||99999999|)")}, away},
-		"no greeting":           {&script{greeting: " "}, away},
-		"an endless greeting":   {&script{greeting: strings.Repeat("x", 10<<20)}, away},
-		"an endless reply":      {&script{reply: reply("SIZE", "213-a\r\n"+strings.Repeat("213-x\r\n", 1<<20))}, away},
-		"no reply":              {&script{reply: reply("SIZE", "-")}, away},
-		"a size that is none":   {&script{reply: reply("SIZE", "213 many")}, away},
-		"a size that lies":      {&script{reply: reply("SIZE", "213 5")}, changed},
-		"a negative size":       {&script{reply: reply("SIZE", "213 -5")}, changed},
-		"an echo of the secret": {&script{reply: reply("PASS", "421 your password is secret")}, away},
-		"no login":              {&script{reply: reply("USER", "530 who is secret")}, "must have a user and a password that"},
-		"the end in the middle": {&script{cut: true}, away},
-		"no file":               {&script{reply: reply("RETR", "550 no secret")}, "must name a file that is there"},
-		"a silent transfer":     {&script{data: func(string, io.Writer) { time.Sleep(15 * time.Second) }}, away},
+		"as it should be":          {&script{}, ""},
+		"another host in PASV":     {&script{passive: "227 (169,254,169,254,%d,%d)"}, ""},
+		"no port in PASV":          {&script{reply: reply("PASV", "227 (1,2)")}, away},
+		"a port beyond all":        {&script{reply: reply("EPSV", "229 (|||99999999|)")}, away},
+		"no greeting":              {&script{greeting: " "}, away},
+		"an endless greeting":      {&script{greeting: strings.Repeat("x", 10<<20)}, away},
+		"an endless reply":         {&script{reply: reply("SIZE", "213-a\r\n"+strings.Repeat("213-x\r\n", 1<<20))}, away},
+		"no reply":                 {&script{reply: reply("SIZE", "-")}, away},
+		"a size that is no number": {&script{reply: reply("SIZE", "213 many")}, away},
+		"a size that lies":         {&script{reply: reply("SIZE", "213 5")}, changed},
+		"a negative size":          {&script{reply: reply("SIZE", "213 -5")}, changed},
+		"an echo of the secret":    {&script{reply: reply("PASS", "421 your password is secret")}, away},
+		"no login":                 {&script{reply: reply("USER", "530 who is secret")}, "must have a user and a password that"},
+		"the end in the middle":    {&script{cut: true}, away},
+		"no file":                  {&script{reply: reply("RETR", "550 no secret")}, "must name a file that is there"},
+		"a silent transfer":        {&script{data: func(string, io.Writer) { time.Sleep(15 * time.Second) }}, away},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -262,7 +262,7 @@ func TestHostileFolder(t *testing.T) {
 	folder := t.TempDir()
 	write(t, filepath.Join(folder, "sparse"), "")
 	if err := os.Truncate(filepath.Join(folder, "sparse"), 1<<40); err != nil {
-		t.Skip(err)
+		t.Skip("the file system takes no file of 1 TB: ", err)
 	}
 	if err := os.Symlink("/dev/zero", filepath.Join(folder, "zero")); err != nil {
 		t.Fatal(err)
