@@ -14,7 +14,6 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/millrace-io/millrace/cmd/millrace/internal/console"
-	"github.com/millrace-io/millrace/internal/tracing"
 )
 
 type cli struct {
@@ -121,10 +120,10 @@ func readConfig(r io.Reader, model *kong.Application) (kong.Resolver, error) {
 func newLogger(s logSettings, w io.Writer) *slog.Logger {
 	terminal := console.IsTerminal(w)
 	if s.Format == "json" || (s.Format == "auto" && !terminal) {
-		return slog.New(tracing.Handler{Handler: slog.NewJSONHandler(w,
+		return slog.New(traceHandler{Handler: slog.NewJSONHandler(w,
 			&slog.HandlerOptions{Level: s.Level, ReplaceAttr: durationsInWords})})
 	}
-	return slog.New(tracing.Handler{Handler: tint.NewTextHandler(w, &tint.Options{
+	return slog.New(traceHandler{Handler: tint.NewTextHandler(w, &tint.Options{
 		Level: s.Level, NoColor: !terminal,
 		TimeFormat: "15:04:05.000",
 	})})

@@ -28,7 +28,6 @@ import (
 	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/recrawl"
 	"github.com/millrace-io/millrace/internal/sampler"
-	"github.com/millrace-io/millrace/internal/tracing"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/internal/uploads"
 	"github.com/millrace-io/millrace/internal/userqueue"
@@ -140,7 +139,7 @@ func newNode(log *slog.Logger, settings nodeSettings) (*node, error) {
 // traces has the node export its traces, if the environment asks for that, until all that
 // is on the stack later has ended.
 func (n *node) traces(ctx context.Context, s *stack) error {
-	tracer, end, err := tracing.Open(ctx, version, n.log)
+	tracer, end, err := openTracer(ctx, version, n.log)
 	if err != nil || tracer == nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package tracing_test
+package main
 
 import (
 	"context"
@@ -10,14 +10,12 @@ import (
 	"testing"
 	"time"
 
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	otlp "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/grpc"
-
-	"github.com/millrace-io/millrace/internal/tracing"
 )
 
-// unset removes the variables that a test sets.
-func unset(t *testing.T) {
+// unsetTracing removes the variables that a test sets.
+func unsetTracing(t *testing.T) {
 	for _, name := range []string{
 		"OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
 		"OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
@@ -26,8 +24,8 @@ func unset(t *testing.T) {
 	}
 }
 
-// TestWanted: the standard variables switch the export on, and a value that is not supported is named with its variable.
-func TestWanted(t *testing.T) {
+// TestTracingVariables: the standard variables switch the export on, and a value that is not supported is named with its variable.
+func TestTracingVariables(t *testing.T) {
 	for _, c := range []struct {
 		env  map[string]string
 		on   bool
@@ -55,11 +53,11 @@ func TestWanted(t *testing.T) {
 			on: true, // that of traces alone counts
 		},
 	} {
-		unset(t)
+		unsetTracing(t)
 		for name, value := range c.env {
 			t.Setenv(name, value)
 		}
-		tracer, end, err := tracing.Open(t.Context(), "test", slog.New(slog.DiscardHandler))
+		tracer, end, err := openTracer(t.Context(), "test", slog.New(slog.DiscardHandler))
 		if err != nil {
 			if c.says == "" || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v: %v, want %q", c.env, err, c.says)
@@ -75,15 +73,15 @@ func TestWanted(t *testing.T) {
 	}
 }
 
-// taker takes spans by gRPC.
-type taker struct {
-	collector.UnimplementedTraceServiceServer
+// spanReceiver receives spans by gRPC.
+type spanReceiver struct {
+	otlp.UnimplementedTraceServiceServer
 	names chan string
 }
 
-func (s *taker) Export(
-	_ context.Context, r *collector.ExportTraceServiceRequest,
-) (*collector.ExportTraceServiceResponse, error) {
+func (s *spanReceiver) Export(
+	_ context.Context, r *otlp.ExportTraceServiceRequest,
+) (*otlp.ExportTraceServiceResponse, error) {
 	for _, of := range r.ResourceSpans {
 		for _, scope := range of.ScopeSpans {
 			for _, span := range scope.Spans {
@@ -91,17 +89,17 @@ func (s *taker) Export(
 			}
 		}
 	}
-	return &collector.ExportTraceServiceResponse{}, nil
+	return &otlp.ExportTraceServiceResponse{}, nil
 }
 
-// TestProtocols: spans arrive by gRPC, and by HTTP.
-func TestProtocols(t *testing.T) {
+// TestTracingProtocols: spans arrive by gRPC, and by HTTP.
+func TestTracingProtocols(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, taken := grpc.NewServer(), &taker{names: make(chan string, 10)}
-	collector.RegisterTraceServiceServer(server, taken)
+	server, taken := grpc.NewServer(), &spanReceiver{names: make(chan string, 10)}
+	otlp.RegisterTraceServiceServer(server, taken)
 	go func() { _ = server.Serve(ln) }() // it ends with the test
 	t.Cleanup(server.Stop)
 	posted := make(chan string, 10)
@@ -114,10 +112,10 @@ func TestProtocols(t *testing.T) {
 		{"grpc", "http://" + ln.Addr().String(), "one", taken.names},
 		{"http/protobuf", web.URL, "/v1/traces", posted},
 	} {
-		unset(t)
+		unsetTracing(t)
 		t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", c.protocol)
 		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.endpoint)
-		tracer, end, err := tracing.Open(t.Context(), "test", slog.New(slog.DiscardHandler))
+		tracer, end, err := openTracer(t.Context(), "test", slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,9 +1,4 @@
-// Package tracing exports spans by OTLP, and names the trace of what is logged.
-//
-// Components get a trace.Tracer, which is nil while nothing is exported: then they do
-// nothing for traces. What continues from process to process is in package stream
-// (TraceOf, WithTrace).
-package tracing
+package main
 
 import (
 	"context"
@@ -33,9 +28,9 @@ const (
 	protocolGRPC  = "grpc"
 )
 
-// wanted returns the protocol of the export that the environment asks for. Without an endpoint or an exporter it asks
+// exportProtocol returns the protocol of the export that the environment asks for. Without an endpoint or an exporter it asks
 // for none, which is "", so that nothing connects anywhere by default.
-func wanted() (protocol string, err error) {
+func exportProtocol() (protocol string, err error) {
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
 		return "", nil
 	}
@@ -64,24 +59,25 @@ func wanted() (protocol string, err error) {
 	return protocolProto, nil
 }
 
-// newExporter returns what sends spans, by the standard variables. It does not need the receiver to be there.
-func newExporter(ctx context.Context, protocol string) (*otlptrace.Exporter, error) {
+// newSpanExporter returns an exporter that is configured by the standard variables. It connects when there are spans.
+func newSpanExporter(ctx context.Context, protocol string) (*otlptrace.Exporter, error) {
 	if protocol == protocolGRPC {
 		return otlptracegrpc.New(ctx)
 	}
 	return otlptracehttp.New(ctx)
 }
 
-// Open returns the tracer that the standard OTEL_* variables of the environment ask for, and
-// nil where they ask for none. close sends what has gathered.
-func Open(ctx context.Context, version string, log *slog.Logger) (
+// openTracer returns the tracer that the standard OTEL_* variables of the environment ask for, and nil where they ask
+// for none: components with a nil tracer record no spans. Call close to send the last spans. What continues from process
+// to process is in package stream (TraceOf, WithTrace).
+func openTracer(ctx context.Context, version string, log *slog.Logger) (
 	tracer trace.Tracer, close func(context.Context) error, err error,
 ) {
-	protocol, err := wanted()
+	protocol, err := exportProtocol()
 	if err != nil || protocol == "" {
 		return nil, func(context.Context) error { return nil }, err
 	}
-	exporter, err := newExporter(ctx, protocol)
+	exporter, err := newSpanExporter(ctx, protocol)
 	if err != nil {
 		return nil, nil, fmt.Errorf("export traces by OTLP: %w", err)
 	}
@@ -91,29 +87,29 @@ func Open(ctx context.Context, version string, log *slog.Logger) (
 	if err != nil {
 		return nil, nil, fmt.Errorf("export traces by OTLP: OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
-	otel.SetErrorHandler(&failures{log: log}) // of the exporter, which has no other way to tell
+	otel.SetErrorHandler(&exportFailures{log: log}) // of the exporter, which has no other way to tell
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(of))
 	return provider.Tracer("millrace"), provider.Shutdown, nil
 }
 
-// failures logs that spans are not exported, once a minute.
-type failures struct {
+// exportFailures logs that spans are not exported, once a minute.
+type exportFailures struct {
 	log  *slog.Logger
 	told atomic.Int64 // the minute
 }
 
 // Handle implements otel.ErrorHandler.
-func (f *failures) Handle(err error) {
+func (f *exportFailures) Handle(err error) {
 	if minute := time.Now().Unix() / 60; f.told.Swap(minute) != minute {
 		f.log.Warn("traces are not exported", "error", err)
 	}
 }
 
-// Handler adds the trace to what is logged within a span.
-type Handler struct{ slog.Handler }
+// traceHandler adds the trace to what is logged within a span.
+type traceHandler struct{ slog.Handler }
 
 // Handle implements slog.Handler.
-func (h Handler) Handle(ctx context.Context, r slog.Record) error {
+func (h traceHandler) Handle(ctx context.Context, r slog.Record) error {
 	if of := trace.SpanContextFromContext(ctx); of.IsValid() {
 		r = r.Clone()
 		r.AddAttrs(slog.String("trace_id", of.TraceID().String()), slog.String("span_id", of.SpanID().String()))
@@ -122,9 +118,9 @@ func (h Handler) Handle(ctx context.Context, r slog.Record) error {
 }
 
 // WithAttrs implements slog.Handler.
-func (h Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return Handler{h.Handler.WithAttrs(attrs)}
+func (h traceHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return traceHandler{h.Handler.WithAttrs(attrs)}
 }
 
 // WithGroup implements slog.Handler.
-func (h Handler) WithGroup(name string) slog.Handler { return Handler{h.Handler.WithGroup(name)} }
+func (h traceHandler) WithGroup(name string) slog.Handler { return traceHandler{h.Handler.WithGroup(name)} }
