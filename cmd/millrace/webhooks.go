@@ -6,7 +6,6 @@ import (
 
 	"github.com/millrace-io/millrace/ingest/webhooks"
 	"github.com/millrace-io/millrace/internal/endpoint"
-	"github.com/millrace-io/millrace/internal/webhook"
 	"github.com/millrace-io/millrace/schemas/item"
 )
 
@@ -35,8 +34,8 @@ func (s pacingSettings) pacing() item.Pacing {
 
 // sendItems sends items of queues to their webhooks.
 func (n *node) sendItems() (of share, err error) {
-	guard := webhook.NewGuard(n.webhooks.Allow)
-	store, err := webhook.NewStore(n.database.pool)
+	guard := webhooks.NewGuard(n.webhooks.Allow)
+	store, err := webhooks.NewStore(n.database.pool)
 	if err != nil {
 		return of, err
 	}
@@ -45,7 +44,7 @@ func (n *node) sendItems() (of share, err error) {
 		return of, err
 	}
 	runner, err := webhooks.NewRunner(webhooks.RunnerConfig{AtOnce: n.webhooks.AtOnce, PerHost: n.webhooks.PerHost}, webhooks.Deps{
-		Sender: webhook.NewSender(guard, nil), Store: store, Own: n.stores.own, Hands: n.stores.handout,
+		Sender: webhooks.NewSender(guard, nil), Store: store, Own: n.stores.own, Hands: n.stores.handout,
 		Registry: n.registry, Log: n.log,
 	})
 	if err != nil {

@@ -31,18 +31,17 @@ import (
 	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/internal/uploads"
 	"github.com/millrace-io/millrace/internal/userqueue"
-	"github.com/millrace-io/millrace/internal/webhook"
 	"github.com/millrace-io/millrace/schemas/stream"
 
 	schema "github.com/millrace-io/millrace/schemas/uploads"
 )
 
 // here are addresses that tests may call.
-var here = webhook.NewGuard([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
+var here = webhooks.NewGuard([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
 
 // sends makes what sends items to webhooks, on a database and NATS.
 func sends(pool *pgxpool.Pool, own *userqueue.Store, nc *nats.Conn, log *slog.Logger) (*webhooks.Runner, error) {
-	store, err := webhook.NewStore(pool)
+	store, err := webhooks.NewStore(pool)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +50,7 @@ func sends(pool *pgxpool.Pool, own *userqueue.Store, nc *nats.Conn, log *slog.Lo
 		return nil, err
 	}
 	return webhooks.NewRunner(webhooks.RunnerConfig{Margin: time.Second, Grace: 200 * time.Millisecond}, webhooks.Deps{
-		Sender: webhook.NewSender(here, nil), Store: store, Own: own, Hands: hands, Registry: prometheus.NewRegistry(), Log: log,
+		Sender: webhooks.NewSender(here, nil), Store: store, Own: own, Hands: hands, Registry: prometheus.NewRegistry(), Log: log,
 	})
 }
 
@@ -102,7 +101,7 @@ func (s *shop) hook(url string, timeoutS float64, concurrency int) string {
 func openHooked(t *testing.T, cfg auth.Config) *shop {
 	t.Helper()
 	s := openShop(t, cfg)
-	store, err := webhook.NewStore(s.pool)
+	store, err := webhooks.NewStore(s.pool)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +141,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return // the process that sent it was killed
 	}
 	var c struct {
-		webhook.Call
+		webhooks.Call
 		Payload struct {
 			uploads.Payload
 			Input map[string]string
@@ -325,7 +324,7 @@ func TestWebhookSettings(t *testing.T) {
 	}
 	s.token("boss", auth.Admin)
 	first := s.hook("http://127.0.0.1:1/in", 5, 2)
-	if _, rule := webhook.ParseSecret(first); rule != "" {
+	if _, rule := webhooks.ParseSecret(first); rule != "" {
 		t.Errorf("the secret %q: %s", first, rule)
 	}
 	if again := s.hook("http://127.0.0.1:2/in", 5, 2); again != "" {
@@ -335,7 +334,7 @@ func TestWebhookSettings(t *testing.T) {
 		t.Errorf("%d %s", status, text)
 	}
 	kept := func() string {
-		v, err := webhook.NewStore(s.pool)
+		v, err := webhooks.NewStore(s.pool)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -343,12 +342,12 @@ func TestWebhookSettings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return webhook.SecretText(w.Secret)
+		return webhooks.SecretText(w.Secret)
 	}
 	if kept() != first {
 		t.Error("another address has another secret")
 	}
-	own := webhook.SecretText(webhook.NewSecret())
+	own := webhooks.SecretText(webhooks.NewSecret())
 	if status, text := put(`{"url":"http://127.0.0.1:2/in","secret":"` + own + `"}`); status != 200 || kept() != own ||
 		bytes.Contains([]byte(text), []byte("whsec_")) {
 		t.Errorf("%d %s", status, text)
@@ -383,7 +382,7 @@ func TestWebhookSettings(t *testing.T) {
 func TestWebhookClock(t *testing.T) {
 	t.Parallel()
 	s := openHooked(t, auth.Config{})
-	store, err := webhook.NewStore(s.pool)
+	store, err := webhooks.NewStore(s.pool)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -418,7 +417,7 @@ func TestWebhookItems(t *testing.T) {
 		if time.Now().Before(until) {
 			t.Error("a request comes before the time that the host has asked for")
 		}
-		var c webhook.Call
+		var c webhooks.Call
 		if err := json.NewDecoder(r.Body).Decode(&c); err != nil {
 			t.Error(err)
 		}
@@ -441,7 +440,7 @@ func TestWebhookItems(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	store, err := webhook.NewStore(s.pool)
+	store, err := webhooks.NewStore(s.pool)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,6 @@ import (
 	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/internal/uploads"
 	"github.com/millrace-io/millrace/internal/userqueue"
-	"github.com/millrace-io/millrace/internal/webhook"
 	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/stream"
 
@@ -32,7 +31,7 @@ import (
 // sendPaced sends items to webhooks until the test ends, so many at a time to a host and with a pacing, and returns its metrics.
 func (s *shop) sendPaced(perHost int, pacing item.Pacing) *prometheus.Registry {
 	s.t.Helper()
-	store, err := webhook.NewStore(s.pool)
+	store, err := webhooks.NewStore(s.pool)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -46,7 +45,7 @@ func (s *shop) sendPaced(perHost int, pacing item.Pacing) *prometheus.Registry {
 	}
 	registry := prometheus.NewRegistry()
 	r, err := webhooks.NewRunner(webhooks.RunnerConfig{PerHost: perHost, Grace: 200 * time.Millisecond}, webhooks.Deps{
-		Sender: webhook.NewSender(here, nil), Store: store, Own: own, Hands: hands, Registry: registry, Log: embeddedtest.Log(s.t),
+		Sender: webhooks.NewSender(here, nil), Store: store, Own: own, Hands: hands, Registry: registry, Log: embeddedtest.Log(s.t),
 	})
 	if err != nil {
 		s.t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/userqueue"
-	"github.com/millrace-io/millrace/internal/webhook"
 	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -17,16 +16,16 @@ import (
 // dispatch sends the items of one queue.
 type dispatch struct {
 	*Runner
-	webhook webhook.Webhook
+	webhook Webhook
 	host    string
-	pace    *webhook.Pace
+	pace    *Pace
 
 	running atomic.Int32
 	ended   chan struct{} // gets a token when a request has ended
 	idle    time.Duration // how long to wait for items
 }
 
-func newDispatch(r *Runner, w webhook.Webhook, pace *webhook.Pace) *dispatch {
+func newDispatch(r *Runner, w Webhook, pace *Pace) *dispatch {
 	return &dispatch{Runner: r, webhook: w, host: w.Host(), pace: pace, ended: make(chan struct{}, 1)}
 }
 
@@ -119,7 +118,7 @@ func (d *dispatch) release() {
 
 // taken is an item that is to be sent.
 type taken struct {
-	webhook.Call
+	Call
 	generation int32
 	until      time.Time // when its lease ends, at the earliest
 }
@@ -155,7 +154,7 @@ func (d *dispatch) take(ctx context.Context, n int) (of queue.Settings, items []
 		if !there {
 			continue // it is gone with its queue
 		}
-		items = append(items, taken{webhook.Call{
+		items = append(items, taken{Call{
 			Queue: of.Name, ID: r.ID, Attempt: r.Attempts, Key: it.Key, Group: it.Group, Payload: it.Payload,
 		}, r.Generation, until})
 	}
@@ -166,7 +165,7 @@ func (d *dispatch) take(ctx context.Context, n int) (of queue.Settings, items []
 const lateReport = time.Second
 
 // send sends an item, and reports what became of it. The context ends when requests are cut off.
-func (d *dispatch) send(ctx context.Context, of queue.Settings, it taken, ticket webhook.Ticket) {
+func (d *dispatch) send(ctx context.Context, of queue.Settings, it taken, ticket Ticket) {
 	bounded, cancel := context.WithTimeout(ctx, d.webhook.Timeout)
 	answer := d.Sender.Send(bounded, d.webhook, it.Call)
 	cancel()
@@ -182,7 +181,7 @@ func (d *dispatch) send(ctx context.Context, of queue.Settings, it taken, ticket
 	rest, cancel := context.WithDeadline(context.WithoutCancel(ctx), it.until)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(lateReport, cancel) })()
-	if kind := answer.Kind(); answer.RetryAfter != nil && (kind == webhook.Throttled || kind == webhook.Server) {
+	if kind := answer.Kind(); answer.RetryAfter != nil && (kind == Throttled || kind == Server) {
 		if err := d.Store.Defer(rest, d.host, *answer.RetryAfter); err != nil {
 			d.Log.Debug("other servers do not learn that a host wants a pause", "host", d.host, "error", err)
 		}

@@ -12,19 +12,18 @@ import (
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/userqueue"
-	"github.com/millrace-io/millrace/internal/webhook"
 	"github.com/millrace-io/millrace/schemas/item"
 )
 
 // Handler answers the commands.
 type Handler struct {
-	guard webhook.Guard
-	store *webhook.Store
+	guard Guard
+	store *Store
 	own   *userqueue.Store
 }
 
 // New returns the handler; Register puts it on a server.
-func New(guard webhook.Guard, store *webhook.Store, own *userqueue.Store) (*Handler, error) {
+func New(guard Guard, store *Store, own *userqueue.Store) (*Handler, error) {
 	if guard.Guardian == nil || store == nil || own == nil {
 		return nil, errors.New("webhook commands: a guard, the webhooks and the queues are needed")
 	}
@@ -45,7 +44,7 @@ func (h *Handler) Register(api endpoint.API) {
 }
 
 func known(err error) error {
-	if errors.Is(err, webhook.ErrNone) {
+	if errors.Is(err, ErrNone) {
 		return endpoint.NotFound("queue", "must be a queue that has a webhook")
 	}
 	return nil
@@ -67,7 +66,7 @@ type QueueWebhook struct {
 	ChangedAt   time.Time `json:"changed_at"`
 }
 
-func webhookOf(w webhook.Webhook) QueueWebhook {
+func webhookOf(w Webhook) QueueWebhook {
 	return QueueWebhook{
 		Queue: w.Queue, URL: w.URL, TimeoutS: w.Timeout.Seconds(), Concurrency: w.Concurrency, ChangedAt: w.ChangedAt.UTC(),
 	}
@@ -95,7 +94,7 @@ func (r *SetQueueWebhookRequest) Resolve(ctx huma.Context) []error {
 		return errs
 	}
 	var rule string
-	if r.secret, rule = webhook.ParseSecret(r.Body.Secret); rule != "" {
+	if r.secret, rule = ParseSecret(r.Body.Secret); rule != "" {
 		errs = append(errs, httpapi.FieldError{Field: "secret", Code: "secret", Rule: rule})
 	}
 	return errs
@@ -109,7 +108,7 @@ func (h *Handler) set(ctx context.Context, in *SetQueueWebhookRequest) (out Queu
 	if err != nil {
 		return out, err
 	}
-	w, fresh, err := h.store.Set(ctx, q.ID, webhook.Webhook{
+	w, fresh, err := h.store.Set(ctx, q.ID, Webhook{
 		URL: in.Body.URL, Secret: in.secret, Timeout: item.Seconds(in.Body.TimeoutS),
 		Concurrency: in.Body.Concurrency,
 	})
@@ -117,7 +116,7 @@ func (h *Handler) set(ctx context.Context, in *SetQueueWebhookRequest) (out Queu
 		return out, fmt.Errorf("%s: %w", in.Queue, err)
 	}
 	if out = webhookOf(w); fresh {
-		out.Secret = webhook.SecretText(w.Secret)
+		out.Secret = SecretText(w.Secret)
 	}
 	return out, nil
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/userqueue"
-	"github.com/millrace-io/millrace/internal/webhook"
 )
 
 // RunnerConfig shapes a runner. The zero value of a field stands for its default.
@@ -33,8 +32,8 @@ type RunnerConfig struct {
 
 // Deps are what a runner works with. All of them are needed, and it closes none.
 type Deps struct {
-	Sender   *webhook.Sender
-	Store    *webhook.Store
+	Sender   *Sender
+	Store    *Store
 	Own      *userqueue.Store
 	Hands    *handout.Handout
 	Registry prometheus.Registerer
@@ -50,13 +49,13 @@ type Runner struct {
 	requests *prometheus.CounterVec
 	worker   string
 
-	paces     map[string]*webhook.Pace // by host
-	followers map[string]*follower     // by queue
+	paces     map[string]*Pace     // by host
+	followers map[string]*follower // by queue
 }
 
 // follower is a queue whose items are sent.
 type follower struct {
-	webhook webhook.Webhook
+	webhook Webhook
 	stop    context.CancelFunc
 	ended   chan struct{}
 }
@@ -71,14 +70,14 @@ func NewRunner(cfg RunnerConfig, deps Deps) (*Runner, error) {
 		return nil, fmt.Errorf("webhooks: %w", err)
 	}
 	cfg.AtOnce, cfg.Margin = cmp.Or(cfg.AtOnce, 256), cmp.Or(cfg.Margin, 30*time.Second)
-	cfg.Grace, cfg.PerHost = cmp.Or(cfg.Grace, 3*time.Second), cmp.Or(cfg.PerHost, webhook.MaxConcurrency)
+	cfg.Grace, cfg.PerHost = cmp.Or(cfg.Grace, 3*time.Second), cmp.Or(cfg.PerHost, MaxConcurrency)
 	if cfg.AtOnce < 1 || cfg.PerHost < 1 || cfg.Margin < 0 || cfg.Grace < 0 {
 		return nil, errors.New("webhooks: want at least one request at a time, and no negative times")
 	}
 	deps.Log = deps.Log.With("component", "webhooks")
 	r := &Runner{
 		Deps: deps, cfg: cfg, reports: reports, room: semaphore.NewWeighted(int64(cfg.AtOnce)), worker: "webhook",
-		paces: map[string]*webhook.Pace{}, followers: map[string]*follower{},
+		paces: map[string]*Pace{}, followers: map[string]*follower{},
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "millrace_webhook_requests_total", Help: "Requests to webhooks, by queue and by what the answer means.",
 		}, []string{"queue", "answer"}),
@@ -128,7 +127,7 @@ func (r *Runner) look(ctx context.Context) error {
 	for host, wait := range held {
 		r.pace(host).Hold(wait, time.Now())
 	}
-	wanted := map[string]webhook.Webhook{}
+	wanted := map[string]Webhook{}
 	hosts := map[string]bool{}
 	for _, w := range all {
 		wanted[w.Queue] = w
@@ -149,7 +148,7 @@ func (r *Runner) look(ctx context.Context) error {
 }
 
 // follow has the items of a queue sent.
-func (r *Runner) follow(ctx context.Context, name string, w webhook.Webhook) {
+func (r *Runner) follow(ctx context.Context, name string, w Webhook) {
 	running, stop := context.WithCancel(ctx)
 	of := &follower{w, stop, make(chan struct{})}
 	r.followers[name] = of
@@ -161,9 +160,9 @@ func (r *Runner) follow(ctx context.Context, name string, w webhook.Webhook) {
 }
 
 // pace returns that of a host. It is for the goroutine of Run.
-func (r *Runner) pace(host string) *webhook.Pace {
+func (r *Runner) pace(host string) *Pace {
 	if r.paces[host] == nil {
-		r.paces[host] = webhook.NewPace(r.cfg.PerHost, r.Own.Pacing())
+		r.paces[host] = NewPace(r.cfg.PerHost, r.Own.Pacing())
 	}
 	return r.paces[host]
 }
