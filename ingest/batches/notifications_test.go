@@ -10,12 +10,11 @@ import (
 	"time"
 
 	"github.com/minio/minio-go/v7"
-	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/objects"
-	"github.com/millrace-io/millrace/internal/s3test"
 	"github.com/millrace-io/millrace/internal/slowtest"
+	"github.com/millrace-io/millrace/internal/storagetest"
 	"github.com/millrace-io/millrace/schemas/stream"
 
 	schema "github.com/millrace-io/millrace/schemas/batches"
@@ -117,23 +116,15 @@ func TestNotificationModes(t *testing.T) {
 func TestS3Notifications(t *testing.T) {
 	slowtest.Mark(t)
 	r := newRoom(t)
-	endpoint := s3test.Start(t, "--event-nats-url", r.nats.URL(), "--event-nats-topic", stream.BatchNotified)
+	endpoint := storagetest.S3(t, "--event-nats-url", r.nats.URL(), "--event-nats-topic", stream.BatchNotified)
 	var err error
 	r.storage, err = objects.NewS3(objects.S3Config{
-		Endpoint: endpoint, AccessKey: s3test.AccessKey, SecretKey: s3test.SecretKey, Region: "us-east-1",
+		Endpoint: endpoint, AccessKey: storagetest.User, SecretKey: storagetest.Password, Region: "us-east-1",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	writer, err := minio.New(strings.TrimPrefix(endpoint, "http://"), &minio.Options{
-		Creds: credentials.NewStaticV4(s3test.AccessKey, s3test.SecretKey, ""), Region: "us-east-1",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := writer.MakeBucket(t.Context(), "crawls", minio.MakeBucketOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	writer := storagetest.Client(t, endpoint, "crawls")
 	stop := r.run()
 	defer stop()
 	content := "[" + strings.Join(items(2), ",") + "]"

@@ -16,9 +16,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/millrace-io/millrace/internal/auth"
-	"github.com/millrace-io/millrace/internal/ftptest"
 	"github.com/millrace-io/millrace/internal/netguard"
 	"github.com/millrace-io/millrace/internal/objects"
+	"github.com/millrace-io/millrace/internal/storagetest"
 	"github.com/millrace-io/millrace/internal/uploads"
 	"github.com/millrace-io/millrace/internal/uploads/references"
 
@@ -35,7 +35,7 @@ func TestReference(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	at := ftptest.Start(t, folder)
+	at := storagetest.FTP(t, folder)
 	to, err := references.New(references.Config{
 		Folder: folder, FTPHosts: []string{at}, Guard: netguard.New([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}),
 	})
@@ -49,7 +49,7 @@ func TestReference(t *testing.T) {
 		return s.send("POST", path, "application/json", strings.NewReader(body))
 	}
 	file := "file://" + folder + "/"
-	ftp := fmt.Sprintf("ftp://%s:%s@%s/", ftptest.User, ftptest.Password, at)
+	ftp := fmt.Sprintf("ftp://%s:%s@%s/", storagetest.User, storagetest.Password, at)
 	for i, reference := range []string{file + "a.csv", ftp + "a.csv"} {
 		status, text := post([]string{"/api/v1/uploads", "/api/jobs"}[i], `{"reference":"`+reference+`","mapping":{"title":"title"},"name":"n"}`)
 		var received UploadReceived

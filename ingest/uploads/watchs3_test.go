@@ -18,7 +18,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/minio/minio-go/v7"
-	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -26,8 +25,8 @@ import (
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/objects"
 	"github.com/millrace-io/millrace/internal/queue"
-	"github.com/millrace-io/millrace/internal/s3test"
 	"github.com/millrace-io/millrace/internal/slowtest"
+	"github.com/millrace-io/millrace/internal/storagetest"
 	"github.com/millrace-io/millrace/internal/uploads"
 	"github.com/millrace-io/millrace/internal/uploads/references"
 
@@ -49,7 +48,7 @@ func watcherOf(pool *pgxpool.Pool, js jetstream.JetStream, endpoint string, log 
 		return nil, err
 	}
 	s3, err := objects.NewS3(objects.S3Config{
-		Endpoint: endpoint, AccessKey: s3test.AccessKey, SecretKey: s3test.SecretKey, Region: "us-east-1",
+		Endpoint: endpoint, AccessKey: storagetest.User, SecretKey: storagetest.Password, Region: "us-east-1",
 	})
 	if err != nil {
 		return nil, err
@@ -177,18 +176,10 @@ func TestWatchS3(t *testing.T) {
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 3))
 	b := &bucket{
-		site: serve(t, auth.Config{}, uploads.Limits{}), endpoint: s3test.Start(t),
+		site: serve(t, auth.Config{}, uploads.Limits{}), endpoint: storagetest.S3(t),
 		at: map[string]string{}, wanted: map[string]bool{},
 	}
-	var err error
-	if b.s3, err = minio.New(strings.TrimPrefix(b.endpoint, "http://"), &minio.Options{
-		Creds: credentials.NewStaticV4(s3test.AccessKey, s3test.SecretKey, ""), Region: "us-east-1",
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.s3.MakeBucket(t.Context(), "shop", minio.MakeBucketOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	b.s3 = storagetest.Client(t, b.endpoint, "shop")
 	core := minio.Core{Client: b.s3}
 	half := bytes.Repeat([]byte("no,title\n1,half\n"), 1000)
 	parts, err := core.NewMultipartUpload(t.Context(), "shop", "in/half.csv", minio.PutObjectOptions{})

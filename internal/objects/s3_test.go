@@ -17,28 +17,17 @@ import (
 	"time"
 
 	"github.com/minio/minio-go/v7"
-	"github.com/minio/minio-go/v7/pkg/credentials"
 
-	"github.com/millrace-io/millrace/internal/s3test"
+	"github.com/millrace-io/millrace/internal/storagetest"
 	"github.com/millrace-io/millrace/schemas/batches"
 )
 
 // TestS3 reads from a real server of S3, and through a proxy that lies about what it sends.
 func TestS3(t *testing.T) {
-	endpoint := s3test.Start(t)
+	endpoint := storagetest.S3(t)
 	ctx := t.Context()
-	writer, err := minio.New(strings.TrimPrefix(endpoint, "http://"), &minio.Options{
-		Creds: credentials.NewStaticV4(s3test.AccessKey, s3test.SecretKey, ""), Region: "us-east-1",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	writer := storagetest.Client(t, endpoint, "crawls", "crawl.results")
 	large := noise(20 << 20)
-	for _, bucket := range []string{"crawls", "crawl.results"} {
-		if err := writer.MakeBucket(ctx, bucket, minio.MakeBucketOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
 	for key, content := range map[string][]byte{
 		"tiktok/a b+c.json": []byte("[1]"), "ключ": []byte("[2]"), "nothing": nil, "large": large,
 		"zip": gzipped(t, []byte("[3]")),
@@ -48,13 +37,13 @@ func TestS3(t *testing.T) {
 		}
 	}
 	open := func(endpoint, secret string) *S3 {
-		s, err := NewS3(S3Config{Endpoint: endpoint, AccessKey: s3test.AccessKey, SecretKey: secret})
+		s, err := NewS3(S3Config{Endpoint: endpoint, AccessKey: storagetest.User, SecretKey: secret})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
-	storage := open(endpoint, s3test.SecretKey)
+	storage := open(endpoint, storagetest.Password)
 	for key, want := range map[string]string{
 		"tiktok/a b+c.json": "[1]", "ключ": "[2]", "nothing": "", "large": string(large), "zip": "[3]",
 	} {
@@ -88,7 +77,7 @@ func TestS3(t *testing.T) {
 			return body[:len(body)-1]
 		},
 	} {
-		got, err := Read(ctx, open(lying(t, endpoint, change), s3test.SecretKey), object("tiktok/a b+c.json"))
+		got, err := Read(ctx, open(lying(t, endpoint, change), storagetest.Password), object("tiktok/a b+c.json"))
 		if got != nil || err == nil || (name == "other") != errors.Is(err, ErrDamaged) {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}

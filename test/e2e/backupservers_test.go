@@ -11,10 +11,9 @@ import (
 	"testing"
 
 	"github.com/minio/minio-go/v7"
-	"github.com/minio/minio-go/v7/pkg/credentials"
 
-	"github.com/millrace-io/millrace/internal/s3test"
 	"github.com/millrace-io/millrace/internal/slowtest"
+	"github.com/millrace-io/millrace/internal/storagetest"
 )
 
 // backups is a bucket of S3 for sets.
@@ -28,23 +27,14 @@ const backupBucket = "backups"
 
 func newBackups(t *testing.T) *backups {
 	t.Helper()
-	b := &backups{t: t, url: s3test.Start(t)}
-	var err error
-	if b.client, err = minio.New(strings.TrimPrefix(b.url, "http://"), &minio.Options{
-		Creds: credentials.NewStaticV4(s3test.AccessKey, s3test.SecretKey, ""),
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.client.MakeBucket(t.Context(), backupBucket, minio.MakeBucketOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	return b
+	url := storagetest.S3(t)
+	return &backups{t: t, url: url, client: storagetest.Client(t, url, backupBucket)}
 }
 
 func (b *backups) env() []string {
 	return []string{
-		"MILLRACE_BACKUP_S3_ENDPOINT=" + b.url, "MILLRACE_BACKUP_S3_ACCESS_KEY=" + s3test.AccessKey,
-		"MILLRACE_BACKUP_S3_SECRET_KEY=" + s3test.SecretKey,
+		"MILLRACE_BACKUP_S3_ENDPOINT=" + b.url, "MILLRACE_BACKUP_S3_ACCESS_KEY=" + storagetest.User,
+		"MILLRACE_BACKUP_S3_SECRET_KEY=" + storagetest.Password,
 	}
 }
 

@@ -13,11 +13,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/minio/minio-go/v7"
-	"github.com/minio/minio-go/v7/pkg/credentials"
-
 	"github.com/millrace-io/millrace/internal/backup/set"
-	"github.com/millrace-io/millrace/internal/s3test"
+	"github.com/millrace-io/millrace/internal/storagetest"
 )
 
 func must(t *testing.T, err error) {
@@ -55,14 +52,11 @@ func verify(ctx context.Context, target set.Target) error {
 // TestSet: what was written is read, and a place with anything in it takes no set.
 func TestSet(t *testing.T) {
 	targets := map[string]set.Target{"folder": set.Folder(filepath.Join(t.TempDir(), "new"))}
-	if url := s3test.Start(t); url != "" {
-		client, err := minio.New(strings.TrimPrefix(url, "http://"), &minio.Options{
-			Creds: credentials.NewStaticV4(s3test.AccessKey, s3test.SecretKey, ""),
-		})
-		must(t, err)
-		must(t, client.MakeBucket(t.Context(), "backups", minio.MakeBucketOptions{}))
+	if url := storagetest.S3(t); url != "" {
+		storagetest.Client(t, url, "backups")
+		var err error
 		targets["s3"], err = set.S3(set.S3Config{
-			Endpoint: url, AccessKey: s3test.AccessKey, SecretKey: s3test.SecretKey,
+			Endpoint: url, AccessKey: storagetest.User, SecretKey: storagetest.Password,
 		}, "s3://backups/one")
 		must(t, err)
 	}

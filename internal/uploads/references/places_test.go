@@ -11,12 +11,10 @@ import (
 	"testing"
 
 	"github.com/minio/minio-go/v7"
-	"github.com/minio/minio-go/v7/pkg/credentials"
 
-	"github.com/millrace-io/millrace/internal/ftptest"
 	"github.com/millrace-io/millrace/internal/netguard"
 	"github.com/millrace-io/millrace/internal/objects"
-	"github.com/millrace-io/millrace/internal/s3test"
+	"github.com/millrace-io/millrace/internal/storagetest"
 )
 
 // listed lists a place and reads all of its files.
@@ -75,12 +73,12 @@ func TestPlaces(t *testing.T) {
 		t.Errorf("%q, before %q", after, prints)
 	}
 
-	at := ftptest.Start(t, filepath.Join(dir, "in"))
+	at := storagetest.FTP(t, filepath.Join(dir, "in"))
 	if err := os.Remove(filepath.Join(dir, "in/link")); err != nil { // the server follows it
 		t.Fatal(err)
 	}
 	cfg := Config{Guard: netguard.New([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})}
-	server := "ftp://" + ftptest.User + ":" + ftptest.Password + "@" + at
+	server := "ftp://" + storagetest.User + ":" + storagetest.Password + "@" + at
 	if paths, _ := listed(t, cfg, server+"/"); !slices.Equal(paths, []string{"a.csv", "c.csv", "deep/b c.csv"}) {
 		t.Errorf("FTP: %q", paths)
 	}
@@ -103,27 +101,19 @@ func TestPlaces(t *testing.T) {
 
 // TestPlaceInS3 lists the objects behind a prefix.
 func TestPlaceInS3(t *testing.T) {
-	endpoint := s3test.Start(t)
-	client, err := minio.New(strings.TrimPrefix(endpoint, "http://"), &minio.Options{
-		Creds: credentials.NewStaticV4(s3test.AccessKey, s3test.SecretKey, ""), Region: "us-east-1",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	endpoint := storagetest.S3(t)
+	client := storagetest.Client(t, endpoint, "shop")
 	put := func(key, text string) {
 		_, err := client.PutObject(context.Background(), "shop", key, strings.NewReader(text), int64(len(text)), minio.PutObjectOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := client.MakeBucket(t.Context(), "shop", minio.MakeBucketOptions{}); err != nil {
-		t.Fatal(err)
-	}
 	for _, key := range []string{"in/a.csv", "in/deep/b.csv", "in/c.part", "other/d.csv"} {
 		put(key, "of "+filepath.Base(key))
 	}
 	s3, err := objects.NewS3(objects.S3Config{
-		Endpoint: endpoint, AccessKey: s3test.AccessKey, SecretKey: s3test.SecretKey, Region: "us-east-1",
+		Endpoint: endpoint, AccessKey: storagetest.User, SecretKey: storagetest.Password, Region: "us-east-1",
 	})
 	if err != nil {
 		t.Fatal(err)

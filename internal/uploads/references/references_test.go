@@ -13,10 +13,10 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/millrace-io/millrace/internal/ftptest"
 	"github.com/millrace-io/millrace/internal/natstest"
 	"github.com/millrace-io/millrace/internal/netguard"
 	"github.com/millrace-io/millrace/internal/objects"
+	"github.com/millrace-io/millrace/internal/storagetest"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -164,9 +164,9 @@ func TestFTP(t *testing.T) {
 	folder := t.TempDir()
 	large := strings.Repeat("0123456789", 300_000)
 	write(t, filepath.Join(folder, "in/a b.csv"), large)
-	at := ftptest.Start(t, folder)
+	at := storagetest.FTP(t, folder)
 	o := opener(t, Config{FTPHosts: []string{"example.com", at}, Guard: here})
-	base := "ftp://" + ftptest.User + ":" + ftptest.Password + "@" + at
+	base := "ftp://" + storagetest.User + ":" + storagetest.Password + "@" + at
 	if got, err := content(t, o, base+"/in/a%20b.csv"); got != large || err != nil {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
@@ -174,7 +174,7 @@ func TestFTP(t *testing.T) {
 	refused(t, o, base+"/in/", "path")
 	refused(t, o, base, "path")
 	refused(t, o, base+"/a%0D%0ADELE%20in", "path")
-	refused(t, o, "ftp://"+ftptest.User+":wrong@"+at+"/in/a", "login")
+	refused(t, o, "ftp://"+storagetest.User+":wrong@"+at+"/in/a", "login")
 	refused(t, o, "ftp://"+at+"/in/a", "login")
 	refused(t, o, "ftp://example.com:2121/a", "host")
 	refused(t, o, "ftp://127.0.0.1/a", "host")

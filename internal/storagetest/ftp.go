@@ -1,5 +1,4 @@
-// Package ftptest runs a server of FTP for tests.
-package ftptest
+package storagetest
 
 import (
 	"net"
@@ -9,14 +8,8 @@ import (
 	"goftp.io/server/v2/driver/file"
 )
 
-// Login of the server.
-const (
-	User     = "millrace"
-	Password = "millrace-secret"
-)
-
-// Start runs a server of the files in a folder until the test ends, and returns its address.
-func Start(t testing.TB, folder string) (address string) {
+// FTP runs a server of the files in a folder until the test ends, and returns its address.
+func FTP(t testing.TB, folder string) (address string) {
 	t.Helper()
 	driver, err := file.NewDriver(folder)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package s3test runs a real server of S3 for tests: versitygw over a folder.
-package s3test
+// Package storagetest runs servers of S3 and FTP for tests.
+package storagetest
 
 import (
 	"net"
@@ -11,18 +11,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
 	"github.com/millrace-io/millrace/internal/embedded/port"
 )
 
-// Login of the server.
+// User and Password are the login of each server. S3 calls them access key and secret key.
 const (
-	AccessKey = "millrace"
-	SecretKey = "millrace-secret"
+	User     = "millrace"
+	Password = "millrace-secret"
 )
 
-// Start runs a server without buckets until the test ends, and returns its URL. Flags are
-// those of versitygw. It skips the test where the server cannot be built, but for CI.
-func Start(t testing.TB, flags ...string) (url string) {
+// S3 runs versitygw over an empty folder until the test ends, and returns its URL. Flags are those of versitygw. S3 skips
+// the test if the server cannot be built; in CI the test fails then.
+func S3(t testing.TB, flags ...string) (url string) {
 	t.Helper()
 	addr, err := port.Try("127.0.0.1:0")
 	if err != nil {
@@ -31,7 +34,7 @@ func Start(t testing.TB, flags ...string) (url string) {
 	// Not every file system of a test keeps attributes of files, so they have a folder.
 	args := append([]string{"--quiet", "--port", addr.String()}, flags...)
 	server := exec.Command(build(t), append(args, "posix", "--sidecar", t.TempDir(), t.TempDir())...)
-	server.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+AccessKey, "ROOT_SECRET_KEY="+SecretKey)
+	server.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+User, "ROOT_SECRET_KEY="+Password)
 	server.Stderr = t.Output()
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
@@ -42,6 +45,23 @@ func Start(t testing.TB, flags ...string) (url string) {
 	})
 	waitFor(t, addr)
 	return "http://" + addr.String()
+}
+
+// Client returns a client of the server at a URL, after it has made the buckets.
+func Client(t testing.TB, url string, buckets ...string) *minio.Client {
+	t.Helper()
+	client, err := minio.New(strings.TrimPrefix(url, "http://"), &minio.Options{
+		Creds: credentials.NewStaticV4(User, Password, ""), Region: "us-east-1",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bucket := range buckets {
+		if err := client.MakeBucket(t.Context(), bucket, minio.MakeBucketOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return client
 }
 
 func build(t testing.TB) (program string) {
