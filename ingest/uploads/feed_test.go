@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/millrace-io/millrace/internal/auth"
@@ -101,4 +102,36 @@ func TestFeedFew(t *testing.T) {
 	if of[few.String()] != 8 {
 		t.Errorf("of the first items, %d are of the upload with 8 rows, and %d of the one with 200", of[few.String()], of[many.String()])
 	}
+}
+
+// TestDone: an upload whose rows workers process is done with the end of the last one, and nobody has to look at it for that.
+// One that is paused is done when it goes on.
+func TestDone(t *testing.T) {
+	s := openShop(t, auth.Config{})
+	s.watch()
+	stop := s.run(schema.Bounds{})
+	rows := []byte("a\n1\n2\n")
+	id, paused := s.made("a.csv", rows, "processor", "enrich"), s.made("b.csv", rows, "processor", "enrich")
+	for _, id := range []uuid.UUID{id, paused} {
+		s.until(id, "persisted", func(j uploads.Job) bool { return j.ReadAll })
+	}
+	stop()
+	if _, err := s.feed.Step(t.Context(), "enrich"); err != nil {
+		t.Fatal(err)
+	}
+	items := s.taken(4)
+	s.send("POST", "/api/v1/uploads/"+paused.String()+"/pause", "", nil)
+	for _, it := range items {
+		s.report(it, "done", `, "result": {}`)
+	}
+	first := s.job(id)
+	if first.State != schema.Done || first.FinishedAt == nil || first.Attempts != 1 || first.ItemsSec <= 0 {
+		t.Errorf("after the last item the upload is %+v", first)
+	}
+	if j := s.job(paused); j.State != schema.Paused || j.FinishedAt != nil || j.Processed() != 2 {
+		t.Errorf("after the last item the upload that is paused is %+v", j)
+	}
+	s.run(schema.Bounds{})
+	s.send("POST", "/api/v1/uploads/"+paused.String()+"/resume", "", nil)
+	s.until(paused, "done", func(j uploads.Job) bool { return j.State == schema.Done })
 }

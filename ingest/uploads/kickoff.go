@@ -82,7 +82,7 @@ func (h *Handler) slice(ctx context.Context, j uploads.Job, end time.Time) (int,
 	if err != nil {
 		return n, stopped(err)
 	}
-	if _, finished, err := h.store.Finish(ctx, j, 0); err != nil || finished {
+	if _, finished, err := h.store.Finish(ctx, j); err != nil || finished {
 		return n, err
 	}
 	return h.watch(ctx, j, end) // other rows are DONE as soon as they are persisted

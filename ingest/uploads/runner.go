@@ -267,7 +267,7 @@ func (r *Runner) work(ctx context.Context, no int32) error {
 		}
 	}
 	if j.Queued() { // workers do the rest
-		_, err := r.finish(ctx, j, rate(int(j.Total()), time.Since(*j.StartedAt)))
+		_, err := r.finish(ctx, j)
 		return r.told(ctx, j, err)
 	}
 	return r.told(ctx, j, r.endCopy(ctx, j))
@@ -284,7 +284,7 @@ func (r *Runner) told(ctx context.Context, j uploads.Job, err error) error {
 // endCopy ends an upload of the processor copy. Its rows are DONE when they are persisted. The others, which it moves, are
 // being reprocessed, or were persisted by a process of an earlier version.
 func (r *Runner) endCopy(ctx context.Context, j uploads.Job) error {
-	if finished, err := r.finish(ctx, j, 0); err != nil || finished {
+	if finished, err := r.finish(ctx, j); err != nil || finished {
 		return err
 	}
 	return r.move(ctx, j, schema.StatusDone)
@@ -292,19 +292,16 @@ func (r *Runner) endCopy(ctx context.Context, j uploads.Job) error {
 
 // move moves all pending items to a final status, and finishes the upload.
 func (r *Runner) move(ctx context.Context, j uploads.Job, to schema.Status) error {
-	begun := time.Now()
-	all, err := moveUntil(ctx, r.store, j, to, r.cfg.Bounds, time.Time{})
-	if err != nil {
+	if _, err := moveUntil(ctx, r.store, j, to, r.cfg.Bounds, time.Time{}); err != nil {
 		return err
 	}
-	_, err = r.finish(ctx, j, rate(all, time.Since(begun)))
+	_, err := r.finish(ctx, j)
 	return err
 }
 
-// finish ends an upload whose items all have final statuses, and tells whether it has. The rate is in items a second; 0
-// keeps the one that is stored.
-func (r *Runner) finish(ctx context.Context, j uploads.Job, itemsSec float64) (bool, error) {
-	items, finished, err := r.store.Finish(ctx, j, itemsSec)
+// finish ends an upload whose items all have final statuses, and tells whether it has.
+func (r *Runner) finish(ctx context.Context, j uploads.Job) (bool, error) {
+	items, finished, err := r.store.Finish(ctx, j)
 	if finished {
 		r.log.Info("an upload is done", "upload", j.ID, "items", items)
 	}

@@ -3,9 +3,13 @@ package uploads
 import (
 	"context"
 	"embed"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/feed"
@@ -18,7 +22,7 @@ import (
 var texts embed.FS
 
 func text(name string) string {
-	return strings.ReplaceAll(queue.Text(texts, name), "{next}", nextChange)
+	return strings.NewReplacer("{next}", nextChange, "{rate}", itemsRate).Replace(queue.Text(texts, name))
 }
 
 var (
@@ -34,8 +38,8 @@ func (f *Feeder) moved(_ context.Context, t *queue.Tx, changes []queue.Change) e
 		f.follow(&m, c)
 	}
 	if len(m.items) > 0 {
-		m.queue(t)
-		f.wakeFeeds()
+		m.queue(t, f.log)
+		t.OnCommit(f.wakeFeeds)
 	}
 	if len(m.lapsed) > 0 {
 		t.Batch.Queue(sqlLockRows, m.lapsed)
@@ -45,10 +49,25 @@ func (f *Feeder) moved(_ context.Context, t *queue.Tx, changes []queue.Change) e
 }
 
 // queue adds the statements. They take the locks of jobs with the last words of the transaction: a worker's report
-// holds up others of its job for as long as its commit takes.
-func (m *moves) queue(t *queue.Tx) {
+// holds up others of its job for as long as its commit takes. A job whose last item ends by them is done.
+func (m *moves) queue(t *queue.Tx, log *slog.Logger) {
 	t.Batch.Queue(sqlLockRows, m.items)
-	t.Batch.Queue(sqlFollow, m.items, m.to, m.attempts, m.waits, m.results, m.errs, m.worked)
+	t.Batch.Queue(sqlFollow, m.items, m.to, m.attempts, m.waits, m.results, m.errs, m.worked).Query(func(rows pgx.Rows) error {
+		var id uuid.UUID
+		var items int32
+		var over bool
+		_, err := pgx.ForEachRow(rows, []any{&id, &items, &over}, func() error {
+			if over {
+				t.OnCommit(func() { logDone(log, id, items) })
+			}
+			return nil
+		})
+		return err
+	})
+}
+
+func logDone(log *slog.Logger, id uuid.UUID, items int32) {
+	log.Info("an upload is done", "upload", id, "items", items)
 }
 
 // moves are what items do to their rows.

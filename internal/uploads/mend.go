@@ -32,7 +32,7 @@ func (f *Feeder) MendRows(ctx context.Context) (all int, err error) {
 	for part := range slices.Chunk(ids, mendLimit) {
 		var n int
 		err = f.own.Queues().Transact(ctx, "mend rows of uploads", func(t *queue.Tx) (err error) {
-			n, err = mendRows(ctx, t, part)
+			n, err = f.mendRows(ctx, t, part)
 			return err
 		})
 		if err != nil {
@@ -100,7 +100,7 @@ type ended struct {
 	err       string
 }
 
-func mendRows(ctx context.Context, t *queue.Tx, ids []int64) (int, error) {
+func (f *Feeder) mendRows(ctx context.Context, t *queue.Tx, ids []int64) (int, error) {
 	t.Batch.Queue("SELECT item_id FROM millrace.upload_item WHERE item_id = ANY ($1) AND status = 1 ORDER BY item_id", ids).
 		Query(func(rows pgx.Rows) (err error) { // others may have mended some
 			ids, err = pgx.CollectRows(rows, pgx.RowTo[int64])
@@ -133,7 +133,7 @@ func mendRows(ctx context.Context, t *queue.Tx, ids []int64) (int, error) {
 	if len(m.items) == 0 {
 		return 0, nil
 	}
-	m.queue(t)
+	m.queue(t, f.log)
 	if err := t.Flush(ctx); err != nil {
 		return 0, fmt.Errorf("move rows behind their items: %w", err)
 	}

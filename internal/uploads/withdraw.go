@@ -87,7 +87,7 @@ func (f *Feeder) withdraw(ctx context.Context, t *queue.Tx, q queue.Settings, j 
 	if m.waits, err = waitsOf(ctx, t, q.ID, m.items); err != nil {
 		return 0, err
 	}
-	m.queue(t)
+	m.queue(t, f.log)
 	if _, err := w.Apply(ctx, commands); err != nil {
 		return 0, err
 	}

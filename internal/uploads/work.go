@@ -263,16 +263,20 @@ func (s *Store) Move(ctx context.Context, j Job, to uploads.Status, after int32,
 	return moved, nil
 }
 
-// Finish ends a job whose items all have final statuses. It tells whether it has, and how many items there are. The rate is
-// in items a second; 0 keeps the one that is stored.
-func (s *Store) Finish(ctx context.Context, j Job, itemsSec float64) (items int32, finished bool, err error) {
-	err = s.pool.QueryRow(ctx, `UPDATE millrace.upload SET finished_at = now(), last_heartbeat = now(),
-		items_sec = CASE WHEN $2::real > 0 THEN $2 ELSE items_sec END,
+// itemsRate is how many items a second a job has processed that is done, the first time.
+const itemsRate = `CASE WHEN u.items_sec > 0 THEN u.items_sec
+	ELSE (u.read_rows - u.rejected) / greatest(extract(epoch FROM clock_timestamp() - u.started_at), 0.001)::real END`
+
+// Finish ends a job whose items all have final statuses. It tells whether it has, and how many items there are. Of a
+// queue's job that happens with the end of its last item, unless its rows were not all persisted then, or it was paused.
+func (s *Store) Finish(ctx context.Context, j Job) (items int32, finished bool, err error) {
+	err = s.pool.QueryRow(ctx, `UPDATE millrace.upload AS u SET finished_at = now(), last_heartbeat = now(),
+		items_sec = CASE WHEN cancelled_at IS NULL THEN `+itemsRate+` ELSE items_sec END,
 		queue_state = CASE WHEN read_rows > 0 AND rejected = read_rows AND cancelled_at IS NULL THEN 'FAILED' ELSE 'DONE' END,
 		last_error = CASE WHEN read_rows > 0 AND rejected = read_rows AND cancelled_at IS NULL
 			THEN 'no row could be persisted: all ' || rejected || ' break a rule' END
 		WHERE no = $1 AND queue_state = 'RUNNING' AND (read_all OR cancelled_at IS NOT NULL) AND pending + processing = 0
-		AND deleted_at IS NULL RETURNING read_rows - rejected`, j.No, itemsSec).Scan(&items)
+		AND deleted_at IS NULL RETURNING read_rows - rejected`, j.No).Scan(&items)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, false, nil
 	}

@@ -108,7 +108,7 @@ func TestLive(t *testing.T) {
 		}
 	}
 	s.await(one, 1, 120)
-	if _, _, err := s.store.Finish(t.Context(), first, 0); err != nil {
+	if _, _, err := s.store.Finish(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
 	last := s.await(all, 2, 120)

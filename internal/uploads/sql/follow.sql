@@ -4,7 +4,8 @@ WITH said AS MATERIALIZED (
     SELECT * FROM unnest($1::bigint[], $2::smallint[], $3::integer[], $4::float8[], $5::text[], $6::text[], $7::boolean[])
         AS s (item, status, attempts, wait, result, error, worked)
 ), jobs AS MATERIALIZED (
-    SELECT no, cancelled_at IS NOT NULL OR deleted_at IS NOT NULL AS ended, {next} AS at FROM millrace.upload
+    SELECT no, cancelled_at IS NOT NULL OR deleted_at IS NOT NULL AS ended, {next} AS at,
+        queue_state = 'RUNNING' AND read_all AS read, pending + processing AS left FROM millrace.upload
     WHERE no = ANY (ARRAY(SELECT job_no FROM millrace.upload_item WHERE item_id = ANY ($1::bigint[])))
 ), moves AS MATERIALIZED (
     SELECT i.job_no, i.row_no, i.version, i.status AS was, i.ctid AS place, jobs.at, s.*
@@ -36,17 +37,22 @@ WITH said AS MATERIALIZED (
         (count(*) FILTER (WHERE status = 5) - count(*) FILTER (WHERE was = 5))::integer AS skipped,
         (count(*) FILTER (WHERE was = 1))::integer AS ended, bool_or(status = 1) AS back
     FROM moves GROUP BY job_no
+), changes AS (
+    SELECT s.*, jobs.at, jobs.read AND NOT jobs.ended AND jobs.left + s.pending + s.processing = 0 AS over
+    FROM sums AS s JOIN jobs ON jobs.no = s.job_no
 )
 UPDATE millrace.upload AS u SET pending = u.pending + s.pending, processing = u.processing + s.processing,
     done = u.done + s.done, error = u.error + s.error, not_found = u.not_found + s.not_found,
-    skipped = u.skipped + s.skipped, slice_items = u.slice_items + s.ended, changed_at = jobs.at,
+    skipped = u.skipped + s.skipped, slice_items = u.slice_items + s.ended, changed_at = s.at,
     last_heartbeat = clock_timestamp(),
     -- A moving average, which one that is far longer replaces.
     service_ms = CASE WHEN v.ms IS NULL THEN u.service_ms WHEN u.service_ms = 0 OR v.ms > 5 * u.service_ms THEN v.ms
         ELSE u.service_ms + (1 - 0.8 ^ least(v.n, 50)) * (v.ms - u.service_ms) END,
     lease_ms = CASE WHEN v.ms IS NULL THEN u.lease_ms
         ELSE greatest(u.lease_ms * 0.97 ^ least(v.n, 500), 1.5 * least(v.longest, 86400000)) END,
-    queue_state = CASE WHEN s.back AND u.queue_state = 'DONE' THEN 'RUNNING' ELSE u.queue_state END,
-    finished_at = CASE WHEN s.back THEN NULL ELSE u.finished_at END
-FROM sums AS s JOIN jobs ON jobs.no = s.job_no LEFT JOIN service AS v ON v.job_no = s.job_no
-WHERE u.no = s.job_no
+    queue_state = CASE WHEN s.over THEN 'DONE' WHEN s.back AND u.queue_state = 'DONE' THEN 'RUNNING' ELSE u.queue_state END,
+    finished_at = CASE WHEN s.over THEN clock_timestamp() WHEN s.back THEN NULL ELSE u.finished_at END,
+    last_error = CASE WHEN s.over THEN NULL ELSE u.last_error END,
+    items_sec = CASE WHEN s.over THEN {rate} ELSE u.items_sec END
+FROM changes AS s LEFT JOIN service AS v ON v.job_no = s.job_no
+WHERE u.no = s.job_no RETURNING u.id, u.read_rows - u.rejected, s.over

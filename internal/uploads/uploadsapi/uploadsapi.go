@@ -144,7 +144,7 @@ type Upload struct {
 	StartedAt     *time.Time        `json:"started_at"`
 	FinishedAt    *time.Time        `json:"finished_at"`
 	RowsSec       float32           `json:"rows_sec" doc:"Rows a second that were persisted, once all are"`
-	ItemsSec      float32           `json:"items_sec" doc:"Items a second that were processed, once all are"`
+	ItemsSec      float32           `json:"items_sec" doc:"Items a second that were processed from started_at until the first time that all were; 0 before"`
 }
 
 // UploadOf is what a job looks like.

@@ -7306,7 +7306,7 @@ export interface components {
             finished_at: string | null;
             /**
              * Format: float
-             * @description Items a second that were processed, once all are
+             * @description Items a second that were processed from started_at until the first time that all were; 0 before
              */
             items_sec: number;
             /** @example 0199f0a2-7c1e-7000-8000-000000000001 */
