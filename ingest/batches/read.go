@@ -112,7 +112,7 @@ func (r *Readers) read(ctx context.Context, m *message, e entry) (parts.Value, e
 // object returns the content of a batch's object, which may complete what is said of the batch.
 func (r *Readers) object(ctx context.Context, a *schema.Announcement) ([]byte, error) {
 	began := time.Now()
-	content, metadata, err := objects.ReadWithMetadata(ctx, r.deps.Storage, a.Object)
+	content, metadata, err := objects.Read(ctx, r.deps.Storage, a.Object)
 	if err != nil {
 		return nil, err
 	}

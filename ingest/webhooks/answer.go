@@ -40,9 +40,6 @@ const (
 	Refused   Kind = "refused" // the address is none that may be called
 )
 
-// Kinds lists them.
-var Kinds = []Kind{Done, NotFound, Throttled, Server, Network, Invalid, Refused}
-
 // Kind returns what the answer means.
 func (a Answer) Kind() Kind {
 	switch {

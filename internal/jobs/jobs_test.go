@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -397,7 +398,7 @@ func TestOverride(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if stored := s.job(id); !stored.Settings.Equal(j.Settings) || stored.Schedule != j.Schedule {
+		if stored := s.job(id); !reflect.DeepEqual(stored.Settings, j.Settings) || stored.Schedule != j.Schedule {
 			t.Errorf("stored is %+v, answered %+v", stored, j)
 		}
 		return j

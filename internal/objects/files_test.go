@@ -56,7 +56,7 @@ func TestFilesStayInTheirBucket(t *testing.T) {
 		{"crawls", "out"}: ErrMissing, {"crawls", "absolute"}: ErrMissing, {"crawls", "next"}: ErrMissing,
 		{"crawls", "nextfolder/secret"}: ErrMissing, {"crawls", "loop"}: ErrMissing, {"linked", "secret"}: ErrMissing,
 	} {
-		got, err := Read(t.Context(), files, batches.Object{Bucket: path[0], Key: path[1]})
+		got, _, err := Read(t.Context(), files, batches.Object{Bucket: path[0], Key: path[1]})
 		switch {
 		case want == nil && (err != nil || string(got) != "[1]"):
 			t.Errorf("%q: %q, %v", path, got, err)

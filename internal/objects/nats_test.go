@@ -49,7 +49,7 @@ func TestNATS(t *testing.T) {
 	for o, want := range map[batches.Object]string{
 		object("tiktok/a.json"): "[1]", object("nothing"): "", object("large"): string(large), object("ключ"): "[2]",
 	} {
-		if got, err := Read(ctx, storage, o); err != nil || string(got) != want {
+		if got, _, err := Read(ctx, storage, o); err != nil || string(got) != want {
 			t.Errorf("%s: %d bytes, %v", o, len(got), err)
 		}
 	}
@@ -59,7 +59,7 @@ func TestNATS(t *testing.T) {
 		{Bucket: "with.dots", Key: "a"},
 		{Bucket: "crawls", Key: "../other/secret"},
 	} {
-		if got, err := Read(ctx, storage, o); !errors.Is(err, ErrMissing) || got != nil {
+		if got, _, err := Read(ctx, storage, o); !errors.Is(err, ErrMissing) || got != nil {
 			t.Errorf("%s: %q, %v", o, got, err)
 		}
 	}
@@ -137,7 +137,7 @@ func TestNATSDamaged(t *testing.T) {
 	if _, err := js.PublishMsg(ctx, meta); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := Read(ctx, NewNATS(js, 1), object("k")); !errors.Is(err, ErrDamaged) || got != nil {
+	if got, _, err := Read(ctx, NewNATS(js, 1), object("k")); !errors.Is(err, ErrDamaged) || got != nil {
 		t.Errorf("wrong digest: %q, %v", got, err)
 	}
 	if err := bucket.Purge(ctx, jetstream.WithPurgeSubject("$O.crawls.C.>")); err != nil {
@@ -173,7 +173,7 @@ func TestLaggingCopy(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	for range 50 {
-		if got, err := Read(ctx, storage, object("a")); err != nil || string(got) != "[1]" {
+		if got, _, err := Read(ctx, storage, object("a")); err != nil || string(got) != "[1]" {
 			t.Fatalf("read %q, %v", got, err)
 		}
 	}

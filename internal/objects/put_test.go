@@ -38,7 +38,7 @@ func TestPut(t *testing.T) {
 		if _, err := put(key, []byte("other")); !errors.Is(err, ErrConflict) {
 			t.Errorf("%s: other content: %v", key, err)
 		}
-		if got, err := Read(ctx, storage, object(key)); err != nil || !bytes.Equal(got, content) {
+		if got, _, err := Read(ctx, storage, object(key)); err != nil || !bytes.Equal(got, content) {
 			t.Errorf("%s: read %d bytes, %v", key, len(got), err)
 		}
 		client, err := js.ObjectStore(ctx, "crawls")
@@ -123,7 +123,7 @@ func TestPutAtOnce(t *testing.T) {
 				t.Errorf("%d beside the winner %d: %v", i, winner, err)
 			}
 		}
-		got, err := Read(t.Context(), NewNATS(js, 1), object(key))
+		got, _, err := Read(t.Context(), NewNATS(js, 1), object(key))
 		if err != nil || !bytes.Equal(got, content(winner)) {
 			t.Errorf("read %d bytes, %v", len(got), err)
 		}

@@ -70,15 +70,9 @@ type Object interface {
 	Size() int64
 }
 
-// Read returns the content of an object, which may be plain, or compressed by gzip or zstd
-// as its first bytes tell.
-func Read(ctx context.Context, s Storage, o batches.Object) ([]byte, error) {
-	content, _, err := ReadWithMetadata(ctx, s, o)
-	return content, err
-}
-
-// ReadWithMetadata is Read, and returns the metadata of the same version of the object, too.
-func ReadWithMetadata(ctx context.Context, s Storage, o batches.Object) ([]byte, map[string]string, error) {
+// Read returns the content of an object and the metadata of the same version. The content may be plain, or compressed by
+// gzip or zstd; its first bytes tell which.
+func Read(ctx context.Context, s Storage, o batches.Object) ([]byte, map[string]string, error) {
 	content, metadata, err := read(ctx, s, o, Stall)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read object %s: %w", o, err)

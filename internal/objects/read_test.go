@@ -118,7 +118,7 @@ func TestRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			put(name, c.stored)
-			got, err := Read(t.Context(), files, object(name))
+			got, _, err := Read(t.Context(), files, object(name))
 			if !errors.Is(err, c.err) || (c.err == nil) != (err == nil) || !bytes.Equal(got, c.content) {
 				t.Errorf("%d bytes, %v; want %d bytes, %v", len(got), err, len(c.content), c.err)
 			}
@@ -174,7 +174,7 @@ func TestStorageFails(t *testing.T) {
 		"replaced":  {forced{read: part([]byte("[1,2]"), io.EOF), changed: true}, ErrChanged},
 		"and fails": {forced{read: part([]byte("[1,2]"), broken), changed: true}, ErrChanged},
 	} {
-		got, err := Read(t.Context(), &c.f, object("k"))
+		got, _, err := Read(t.Context(), &c.f, object("k"))
 		if got != nil || !errors.Is(err, c.want) {
 			t.Errorf("%s: %q, %v; want %v", name, got, err, c.want)
 		}

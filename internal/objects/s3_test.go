@@ -48,7 +48,7 @@ func TestS3(t *testing.T) {
 		"tiktok/a b+c.json": "[1]", "ключ": "[2]", "nothing": "", "large": string(large), "zip": "[3]",
 	} {
 		for _, bucket := range []string{"crawls", "crawl.results"} {
-			got, err := Read(ctx, storage, batches.Object{Bucket: bucket, Key: key})
+			got, _, err := Read(ctx, storage, batches.Object{Bucket: bucket, Key: key})
 			if err != nil || string(got) != want {
 				t.Errorf("%s/%s: %d bytes, %v", bucket, key, len(got), err)
 			}
@@ -57,11 +57,11 @@ func TestS3(t *testing.T) {
 	for _, o := range []batches.Object{
 		object("none"), {Bucket: "none", Key: "a"}, {Bucket: "Not_A_Bucket", Key: "a"}, object("../crawl.results/zip"),
 	} {
-		if got, err := Read(ctx, storage, o); !errors.Is(err, ErrMissing) || got != nil {
+		if got, _, err := Read(ctx, storage, o); !errors.Is(err, ErrMissing) || got != nil {
 			t.Errorf("%s: %q, %v", o, got, err)
 		}
 	}
-	got, err := Read(ctx, open(endpoint, "wrong"), object("zip"))
+	got, _, err := Read(ctx, open(endpoint, "wrong"), object("zip"))
 	if got != nil || err == nil || errors.Is(err, ErrMissing) {
 		t.Errorf("with a wrong secret: %q, %v", got, err)
 	}
@@ -77,7 +77,7 @@ func TestS3(t *testing.T) {
 			return body[:len(body)-1]
 		},
 	} {
-		got, err := Read(ctx, open(lying(t, endpoint, change), storagetest.Password), object("tiktok/a b+c.json"))
+		got, _, err := Read(ctx, open(lying(t, endpoint, change), storagetest.Password), object("tiktok/a b+c.json"))
 		if got != nil || err == nil || (name == "other") != errors.Is(err, ErrDamaged) {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}

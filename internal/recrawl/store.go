@@ -54,7 +54,7 @@ func New(own *userqueue.Store, log *slog.Logger) (*Store, error) {
 		f, err := feed.New(feed.Config{
 			Name: p.Queue, Queue: p.Queue, Window: Window, Moved: s.moved,
 			SQL: feed.SQL{
-				Groups: fill(text("groups")), Next: fill(text("next")), Fed: text("fed"), Drop: fill(text("drop")),
+				Groups: fill(text("groups")), Next: fill(text("next")), Fed: text("fed"),
 			},
 		}, own, log)
 		if err != nil {

@@ -207,7 +207,7 @@ func TestRoundTrip(t *testing.T) {
 			}
 			o := job.Overrides{}
 			if random.IntN(2) == 0 {
-				seconds, policy := random.IntN(3600), job.CatchUpPolicies[random.IntN(4)]
+				seconds, policy := random.IntN(3600), []string{"none", "one", "recent", "all"}[random.IntN(4)]
 				o.JitterSeconds, o.CatchUpPolicy = &seconds, &policy
 			}
 			if random.IntN(2) == 0 {

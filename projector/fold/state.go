@@ -44,9 +44,6 @@ var stateNames = [states]string{
 
 func (s State) String() string { return stateNames[s] }
 
-// Final tells whether nothing follows the state.
-func (s State) Final() bool { return s == Ended || s == Refused }
-
 // Event is what a session finds out in a state.
 type Event uint8
 

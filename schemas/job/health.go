@@ -88,12 +88,6 @@ type Decision struct {
 	DecidedAt   time.Time  `json:"decided_at"`
 }
 
-// Outcomes are all outcomes of due times.
-var Outcomes = []string{
-	"ran", "caught_up", "buffered", "skipped", "coalesced", "outside_window", "backoff", "paused",
-	"expired",
-}
-
 // ProcessedEvent is what became of an event about a source.
 type ProcessedEvent struct {
 	EventID     uuid.UUID  `json:"event_id" format:"uuid"`

@@ -1,7 +1,6 @@
 package job
 
 import (
-	"slices"
 	"time"
 )
 
@@ -23,9 +22,6 @@ type Settings struct {
 	BackoffMaxMinutes    int          `json:"backoff_max_minutes" doc:"The longest that it rests" example:"1440"`
 }
 
-// CatchUpPolicies are those of catch-up.
-var CatchUpPolicies = []string{"none", "one", "recent", "all"}
-
 // Defaults are the settings that do not follow from a source.
 func Defaults() Settings {
 	return Settings{
@@ -42,21 +38,6 @@ type CrawlWindow struct {
 	EndHour   int    `json:"end_hour" minimum:"0" maximum:"23" doc:"When it closes" example:"6"`
 	Days      []int  `json:"days" nullable:"false" doc:"Days on which it opens, 0 is Sunday; empty: every day. A request may name them, such as mon"`
 	TimeZone  string `json:"time_zone" doc:"Whose hours these are" example:"Europe/Berlin"`
-}
-
-func (w *CrawlWindow) equal(other *CrawlWindow) bool {
-	if w == nil || other == nil {
-		return w == other
-	}
-	return w.StartHour == other.StartHour && w.EndHour == other.EndHour && w.TimeZone == other.TimeZone &&
-		slices.Equal(w.Days, other.Days)
-}
-
-// Equal tells whether settings are the same.
-func (s Settings) Equal(other Settings) bool {
-	same := s.CrawlWindow.equal(other.CrawlWindow)
-	s.CrawlWindow, other.CrawlWindow = nil, nil
-	return same && s == other
 }
 
 // Overrides are the settings that people have set; nil: what is computed counts.

@@ -27,7 +27,8 @@ func TestObjectStore(t *testing.T) {
 	must(t, err)
 	content, next := makeContent(1, 0, false).text, makeContent(1, 1, false).text
 	read := func(key string) ([]byte, error) {
-		return objects.Read(ctx, storage, batches.Object{Bucket: "crawl-0", Key: key})
+		content, _, err := objects.Read(ctx, storage, batches.Object{Bucket: "crawl-0", Key: key})
+		return content, err
 	}
 	within(time.Minute, func() bool { _, err := read("none"); return errors.Is(err, objects.ErrMissing) })
 	for k, want := range map[kind]func([]byte, error) bool{

@@ -18,17 +18,12 @@ const EnvListen = "MILLRACE_NATS_LISTEN"
 
 // Config describes the server.
 type Config struct {
-	Listen     string // host:port; default 127.0.0.1:4222; port 0 takes a free one
-	StoreDir   string // folder of the streams; required, made when missing
-	ServerName string // default "millrace"
+	Listen   string // host:port; default 127.0.0.1:4222; port 0 takes a free one
+	StoreDir string // folder of the streams; required, made when missing
 
 	// SyncInterval is how often written messages are synced to disk. Default 0:
 	// always, before they are acknowledged.
 	SyncInterval time.Duration
-
-	MaxMemory  int64 // bytes of all streams held in memory; default 256 MiB
-	MaxStore   int64 // bytes of all streams on disk; default what the disk holds
-	MaxPayload int32 // bytes of one message; default 8 MiB
 
 	// MaxConnections bounds clients; default an eighth of the files that the
 	// process may have open, which its streams need too, and 65,536 at most. One role
@@ -67,11 +62,12 @@ func (c Config) options() (*server.Options, error) {
 		port = server.RANDOM_PORT
 	}
 	opts := &server.Options{
-		ServerName: or(c.ServerName, "millrace"), Host: host, Port: port,
-		MaxPayload: or(c.MaxPayload, 8<<20), MaxConn: or(c.MaxConnections, connlimit.Share(1./8, stream.DefaultConnections)),
+		ServerName: "millrace", Host: host, Port: port,
+		MaxPayload: 8 << 20, MaxConn: or(c.MaxConnections, connlimit.Share(1./8, stream.DefaultConnections)),
 		JetStream: true, StoreDir: c.StoreDir,
-		JetStreamMaxMemory: or(c.MaxMemory, 256<<20), JetStreamMaxStore: or(c.MaxStore, 1<<62),
-		SyncAlways: c.SyncInterval == 0, SyncInterval: c.SyncInterval,
+		JetStreamMaxMemory: 256 << 20, // bytes of all streams in memory
+		JetStreamMaxStore:  1 << 62,   // the disk is the bound
+		SyncAlways:         c.SyncInterval == 0, SyncInterval: c.SyncInterval,
 		NoSigs: true, // signals belong to the program around it
 		NoLog:  true, // its own log; see logger
 	}

@@ -69,8 +69,6 @@ type SQL struct {
 	// Fed notes of the rows $1 (text[]) which items they have become $2 (bigint[]), or,
 	// where that is null, which rule they break $3 (text[]). They wait no more.
 	Fed string
-	// Drop has the rows of the group $1 that wait wait no more; see Cancel.
-	Drop string
 }
 
 // Feed keeps a queue filled. Any number of processes may run the same one.
@@ -291,21 +289,3 @@ func (f *Feed) Change(ctx context.Context, what string, do func(*queue.Tx) error
 	}
 	return err
 }
-
-// Cancel has the rows of a group that wait wait no more, and cancels its items that have
-// not ended. It returns how many items.
-func (f *Feed) Cancel(ctx context.Context, name, by string) (cancelled int, err error) {
-	of, err := f.own.Get(ctx, f.cfg.Queue)
-	if err != nil {
-		return 0, err
-	}
-	err = f.Change(ctx, "cancel "+name+" of feed "+f.cfg.Name, func(t *queue.Tx) (err error) {
-		t.Batch.Queue(f.cfg.SQL.Drop, name)
-		cancelled, _, err = f.own.CancelIn(ctx, t, of.ID, name, by, 0, maxCancelled)
-		return err
-	})
-	return cancelled, err
-}
-
-// maxCancelled is above any number of items of a queue.
-const maxCancelled = userqueue.MaxLive

@@ -58,7 +58,6 @@ func config() feed.Config {
 		Fed: `UPDATE own.row AS r SET fed = fed + 1, item_id = u.item, fault = u.fault,
 			state = CASE WHEN u.item IS NULL THEN 'refused' ELSE 'new' END
 			FROM unnest($1::text[], $2::bigint[], $3::text[]) AS u (id, item, fault) WHERE r.id = u.id::bigint`,
-		Drop: "UPDATE own.row SET state = 'dropped' WHERE grp = $1 AND state = 'waiting'",
 	}, Moved: moved}
 }
 
@@ -173,7 +172,12 @@ func (s *site) pause(group string, paused bool) {
 
 func (s *site) cancel(group string) {
 	s.Helper()
-	if _, err := s.feed.Cancel(s.Context(), group, "test"); err != nil {
+	err := s.feed.Change(s.Context(), "cancel", func(t *queue.Tx) error {
+		t.Batch.Queue("UPDATE own.row SET state = 'dropped' WHERE grp = $1 AND state = 'waiting'", group)
+		_, _, err := s.own.CancelIn(s.Context(), t, s.q, group, "test", 0, userqueue.MaxLive)
+		return err
+	})
+	if err != nil {
 		s.Fatal(err)
 	}
 }

@@ -24,7 +24,6 @@ import (
 // Store is a connection to the views' database for one projector. Inserts of
 // different tables may run beside each other; those of one table may not.
 type Store struct {
-	opts   *clickhouse.Options
 	conn   driver.Conn
 	cut    func()
 	log    *slog.Logger
@@ -53,7 +52,7 @@ func Open(opts *clickhouse.Options, slow *dbpool.Slow, log *slog.Logger) (*Store
 		return nil, err
 	}
 	writer := fold.Writer{Opts: cuttable, Slow: slow, Pool: pool}
-	return &Store{opts: opts, conn: conn, cut: cut, events: writer, funnel: writer, log: log}, nil
+	return &Store{conn: conn, cut: cut, events: writer, funnel: writer, log: log}, nil
 }
 
 // Close closes the connections. No call may be under way.

@@ -27,7 +27,6 @@ func NewWork(own *userqueue.Store, log *slog.Logger) (*Work, error) {
 		Fed: `UPDATE reviews.review AS r SET item_id = f.item, fault = f.fault,
 			state = CASE WHEN f.item IS NULL THEN 'refused' ELSE 'new' END
 			FROM unnest($1::text[], $2::bigint[], $3::text[]) AS f (seq, item, fault) WHERE r.seq = f.seq::bigint`,
-		Drop: "UPDATE reviews.review SET state = 'dropped' WHERE $1 = '' AND state = 'waiting'",
 	}, Moved: moved}, own, log)
 	return &Work{own, f}, err
 }
