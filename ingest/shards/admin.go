@@ -14,6 +14,7 @@ import (
 	"github.com/millrace-io/millrace/internal/queue/queueapi"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/schemas/instant"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -119,24 +120,24 @@ func (r *RetryFailedRequest) Resolve(ctx huma.Context) []error {
 
 func (r *RetryFailedRequest) parse() (f tracking.FailedFilter, delay time.Duration, err error) {
 	f = tracking.FailedFilter{
-		Prefix: r.Body.Prefix, Error: shard.CutError(r.Body.Error), Dead: r.Body.IncludeDead,
+		Prefix: r.Body.Prefix, Error: item.CutError(r.Body.Error), Dead: r.Body.IncludeDead,
 		Limit: r.Body.Limit,
 	}
 	var errs [5]error
 	f.Stage, errs[0] = shard.CheckQueue(r.Stage)
-	delay, errs[1] = seconds(r.Body.DelayS, shard.CheckDelay)
+	delay, errs[1] = seconds(r.Body.DelayS, item.CheckDelay)
 	if r.Body.Filename != "" {
 		f.Filename, errs[2] = shard.Filename(r.Body.Filename)
 	}
 	if f.Prefix != "" {
-		if broken, ok := shard.CheckFilename(f.Prefix).(*shard.Invalid); ok {
-			errs[3] = &shard.Invalid{Field: "prefix", Code: broken.Code, Rule: broken.Rule}
+		if broken, ok := shard.CheckFilename(f.Prefix).(*item.Invalid); ok {
+			errs[3] = &item.Invalid{Field: "prefix", Code: broken.Code, Rule: broken.Rule}
 		}
 	}
 	if r.Body.FailedBefore != nil {
 		f.Before = r.Body.FailedBefore.Time
 		if err := r.Body.FailedBefore.Check(); err != nil {
-			errs[4] = &shard.Invalid{Field: "failed_before", Code: "range", Rule: err.Error()}
+			errs[4] = &item.Invalid{Field: "failed_before", Code: "range", Rule: err.Error()}
 		}
 	}
 	return f, delay, errors.Join(errs[:]...)
@@ -173,7 +174,7 @@ func (r *PurgeRequest) Resolve(ctx huma.Context) []error {
 func (r *PurgeRequest) age() (time.Duration, error) {
 	const most = 100 * 365 * 24 * 3600
 	if !(r.Body.OlderThanS >= 60 && r.Body.OlderThanS <= most) {
-		return 0, &shard.Invalid{
+		return 0, &item.Invalid{
 			Field: "older_than_s", Code: "range",
 			Rule: fmt.Sprintf("must be from 60 to %d seconds", most),
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/queue/queueapi"
 	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -100,7 +101,7 @@ func (b *FinishIngest) Check() []error {
 
 func (b *FinishIngest) parse() (file string, delay time.Duration, err error) {
 	file, err = shard.Filename(b.Filename)
-	delay, wrong := seconds(b.DelayS, shard.CheckDelay)
+	delay, wrong := seconds(b.DelayS, item.CheckDelay)
 	return file, delay, errors.Join(err, wrong)
 }
 

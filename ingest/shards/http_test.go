@@ -18,6 +18,7 @@ import (
 	"github.com/millrace-io/millrace/internal/natstest"
 	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -84,27 +85,27 @@ func TestContract(t *testing.T) {
 			`{"filename":"20250101000000","updated_rows":0}`,
 		},
 
-		{"/stages/shard-splitter/start", item(0), 200, moved(0, "shard-splitter", "started")},
-		{"/stages/shard-splitter/start", item(0), 409, "started"}, // perhaps by another
-		{"/stages/shard-splitter/retry", item(0), 409, "started"},
-		{"/stages/shard-splitter/done", item(0), 200, moved(0, "shard-splitter", "done")},
-		{"/stages/shard-splitter/done", item(0), 200, moved(0, "shard-splitter", "done")},
-		{"/stages/shard-splitter/start", item(0), 409, "done"},
-		{"/stages/shard-splitter/fail", item(0), 409, "done"},
-		{"/stages/shard-splitter/retry", item(0), 409, "done"},
+		{"/stages/shard-splitter/start", itemBody(0), 200, moved(0, "shard-splitter", "started")},
+		{"/stages/shard-splitter/start", itemBody(0), 409, "started"}, // perhaps by another
+		{"/stages/shard-splitter/retry", itemBody(0), 409, "started"},
+		{"/stages/shard-splitter/done", itemBody(0), 200, moved(0, "shard-splitter", "done")},
+		{"/stages/shard-splitter/done", itemBody(0), 200, moved(0, "shard-splitter", "done")},
+		{"/stages/shard-splitter/start", itemBody(0), 409, "done"},
+		{"/stages/shard-splitter/fail", itemBody(0), 409, "done"},
+		{"/stages/shard-splitter/retry", itemBody(0), 409, "done"},
 
-		{"/stages/shard-worker/done", item(0), 409, "new"},
-		{"/stages/shard-worker/retry", item(0), 409, "new"},
-		{"/stages/shard-worker/start", item(0), 200, moved(0, "shard-worker", "started")},
-		{"/stages/shard-worker/fail", item(0), 200, moved(0, "shard-worker", "failed")},
-		{"/stages/shard-worker/fail", item(0), 200, moved(0, "shard-worker", "failed")},
-		{"/stages/shard-worker/start", item(0), 409, "failed"},
-		{"/stages/shard-worker/done", item(0), 409, "failed"},
-		{"/stages/shard-worker/retry", item(0), 200, moved(0, "shard-worker", "new")},
-		{"/stages/shard-worker/retry", item(0), 200, moved(0, "shard-worker", "new")},
+		{"/stages/shard-worker/done", itemBody(0), 409, "new"},
+		{"/stages/shard-worker/retry", itemBody(0), 409, "new"},
+		{"/stages/shard-worker/start", itemBody(0), 200, moved(0, "shard-worker", "started")},
+		{"/stages/shard-worker/fail", itemBody(0), 200, moved(0, "shard-worker", "failed")},
+		{"/stages/shard-worker/fail", itemBody(0), 200, moved(0, "shard-worker", "failed")},
+		{"/stages/shard-worker/start", itemBody(0), 409, "failed"},
+		{"/stages/shard-worker/done", itemBody(0), 409, "failed"},
+		{"/stages/shard-worker/retry", itemBody(0), 200, moved(0, "shard-worker", "new")},
+		{"/stages/shard-worker/retry", itemBody(0), 200, moved(0, "shard-worker", "new")},
 
-		{"/stages/mysql-sender/fail", item(1), 200, moved(1, "mysql-sender", "failed")}, // from new
-		{"/stages/mysql-sender/retry", item(1), 200, moved(1, "mysql-sender", "new")},
+		{"/stages/mysql-sender/fail", itemBody(1), 200, moved(1, "mysql-sender", "failed")}, // from new
+		{"/stages/mysql-sender/retry", itemBody(1), 200, moved(1, "mysql-sender", "new")},
 
 		{
 			"/stages/shard-splitter/start", `{"filename":"20250101000000","shard":1,"worker":"a","lease_s":60}`, 200,
@@ -147,7 +148,7 @@ func TestContract(t *testing.T) {
 	}
 }
 
-func item(shard int) string { return fmt.Sprintf(`{"filename":%q,"shard":%d}`, file, shard) }
+func itemBody(shard int) string { return fmt.Sprintf(`{"filename":%q,"shard":%d}`, file, shard) }
 
 func moved(shard int, stage, status string) string {
 	return fmt.Sprintf(`{"filename":%q,"shard":%d,"stage":%q,"status":%q}`, file, shard, stage, status)
@@ -408,7 +409,7 @@ func FuzzCommand(f *testing.F) {
 		}
 		c := a.commands[0]
 		for _, kept := range []string{c.Name, c.Worker, c.Error} {
-			if strings.ContainsRune(kept, 0) || strings.ToValidUTF8(kept, "") != kept || len(kept) > shard.MaxError {
+			if strings.ContainsRune(kept, 0) || strings.ToValidUTF8(kept, "") != kept || len(kept) > item.MaxError {
 				t.Errorf("%q cannot be kept", kept)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -32,7 +33,7 @@ var words = []string{"start", "done", "fail", "retry", "release", "again", "exte
 // asked is what a request asks for.
 type asked struct {
 	stage    shard.Stage
-	move     shard.Move
+	move     item.Move
 	commands []queue.Command
 }
 
@@ -45,18 +46,18 @@ func (p MovePath) parse(o Options) (a asked, like queue.Command, err error) {
 	note(err)
 	var rule string
 	if a.move, rule = handout.ParseMove(p.Transition, words); rule != "" {
-		note(&shard.Invalid{Field: "transition", Code: "transition_unknown", Rule: rule})
+		note(&item.Invalid{Field: "transition", Code: "transition_unknown", Rule: rule})
 	}
 	like, err = o.parse()
 	note(err)
 	if a.move == handout.Extend && o.LeaseS == nil {
-		note(&shard.Invalid{Field: "lease_s", Code: "missing", Rule: "is required"})
+		note(&item.Invalid{Field: "lease_s", Code: "missing", Rule: "is required"})
 	}
-	if p.Transition == shard.Start.String() && o.Worker == "" && p.Key != "" {
+	if p.Transition == item.Start.String() && o.Worker == "" && p.Key != "" {
 		like.Worker = keyPrefix + p.Key
-		if broken, ok := queue.CheckWorker(like.Worker).(*shard.Invalid); ok {
+		if broken, ok := queue.CheckWorker(like.Worker).(*item.Invalid); ok {
 			const rule = "must be a printable text of at most 190 bytes"
-			note(&shard.Invalid{Field: "Idempotency-Key", Code: broken.Code, Rule: rule})
+			note(&item.Invalid{Field: "Idempotency-Key", Code: broken.Code, Rule: rule})
 		}
 	}
 	return a, like, errors.Join(errs...)
@@ -123,7 +124,7 @@ func (h *Handler) move(ctx context.Context, in *MoveRequest) (Moved, error) {
 		return Moved{}, err
 	}
 	switch r := results[0]; {
-	case r.Outcome == shard.NotFound:
+	case r.Outcome == item.NotFound:
 		return Moved{}, endpoint.NotFound("shard", "must be a shard of a file that was registered")
 	case !r.Outcome.OK():
 		return Moved{}, tracking.NewConflict(r, a.stage, a.move)
@@ -134,10 +135,10 @@ func (h *Handler) move(ctx context.Context, in *MoveRequest) (Moved, error) {
 
 // parse checks what a caller says beyond the items.
 func (o Options) parse() (c queue.Command, err error) {
-	c = queue.Command{Worker: o.Worker, Error: shard.CutError(o.Error)}
+	c = queue.Command{Worker: o.Worker, Error: item.CutError(o.Error)}
 	var errs [2]error
-	c.Lease, errs[0] = seconds(o.LeaseS, shard.CheckLease)
-	c.Delay, errs[1] = seconds(o.DelayS, shard.CheckDelay)
+	c.Lease, errs[0] = seconds(o.LeaseS, item.CheckLease)
+	c.Delay, errs[1] = seconds(o.DelayS, item.CheckDelay)
 	return c, errors.Join(queue.CheckWorker(o.Worker), errs[0], errs[1])
 }
 
@@ -178,7 +179,7 @@ func (r *BulkRequest) parse() (asked, error) {
 	errs := []error{err}
 	if n := len(r.Body.Items); n == 0 || n > maxBulk {
 		errs = append(errs,
-			&shard.Invalid{Field: "items", Code: "length", Rule: fmt.Sprintf("must be 1 to %d items", maxBulk)})
+			&item.Invalid{Field: "items", Code: "length", Rule: fmt.Sprintf("must be 1 to %d items", maxBulk)})
 	}
 	a.commands = make([]queue.Command, len(r.Body.Items))
 	for i, it := range r.Body.Items {
@@ -220,13 +221,13 @@ func (h *Handler) moveMany(ctx context.Context, in *BulkRequest) (Bulk, error) {
 			Filename: r.Name, Shard: r.Part, Outcome: r.Outcome.String(),
 			Generation: r.Generation,
 		}
-		if r.Outcome != shard.NotFound {
+		if r.Outcome != item.NotFound {
 			out.Results[i].Status = r.Status.String()
 		}
 		switch r.Outcome {
-		case shard.Changed:
+		case item.Changed:
 			out.Changed++
-		case shard.Repeated:
+		case item.Repeated:
 			out.Repeated++
 		default:
 			out.Refused++
@@ -239,7 +240,7 @@ func (h *Handler) moveMany(ctx context.Context, in *BulkRequest) (Bulk, error) {
 func at(prefix string, err error) error {
 	var all []error
 	for _, e := range endpoint.Faults(err) {
-		invalid := shard.Invalid(e.(httpapi.FieldError))
+		invalid := item.Invalid(e.(httpapi.FieldError))
 		invalid.Field = prefix + invalid.Field
 		all = append(all, &invalid)
 	}

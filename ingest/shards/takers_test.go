@@ -28,7 +28,7 @@ func TestNamelessTakers(t *testing.T) {
 	for range takers {
 		all.Go(func() {
 			for i := range items {
-				switch status, text := s.Post("/stages/shard-splitter/start", item(i)); status {
+				switch status, text := s.Post("/stages/shard-splitter/start", itemBody(i)); status {
 				case http.StatusOK:
 					mu.Lock()
 					taken[i]++

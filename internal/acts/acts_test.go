@@ -436,11 +436,11 @@ func TestFiles(t *testing.T) {
 	for _, name := range []string{"20250101000000", "20250102000000", "20250103000000"} {
 		_, err := s.shards.Register(t.Context(), []tracking.Registration{{Filename: name, Shards: []int32{0, 1}}})
 		s.must(err)
-		s.stage(shard.EventIngest, shard.Complete, name, 0, 1)
-		s.stage(shard.Splitter, shard.Start, name, 0)
-		s.stage(shard.Splitter, shard.Complete, name, 0)
-		s.stage(shard.Worker, shard.Fail, name, 0)
-		s.stage(shard.Splitter, shard.Fail, name, 1)
+		s.stage(shard.EventIngest, item.Complete, name, 0, 1)
+		s.stage(shard.Splitter, item.Start, name, 0)
+		s.stage(shard.Splitter, item.Complete, name, 0)
+		s.stage(shard.Worker, item.Fail, name, 0)
+		s.stage(shard.Splitter, item.Fail, name, 1)
 	}
 	_, err := s.shards.Cancel(t.Context(), "20250103000000", "ann")
 	s.must(err)
@@ -461,7 +461,7 @@ func TestFiles(t *testing.T) {
 		}
 	}
 	a := s.begin(acts.Request{Subject: items.Name, Move: items.Retry, Filter: items.ItemFilter{Filename: "20250101000000"}}, 2)
-	s.stage(shard.Worker, shard.Retry, "20250101000000", 0)
+	s.stage(shard.Worker, item.Retry, "20250101000000", 0)
 	if a = s.finish(a.ID); a.Done != 1 || a.Skipped != 1 {
 		t.Errorf("%+v", a)
 	}
@@ -476,7 +476,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-func (s *site) stage(stage shard.Stage, move shard.Move, name string, shards ...int32) {
+func (s *site) stage(stage shard.Stage, move item.Move, name string, shards ...int32) {
 	s.Helper()
 	commands := make([]queue.Command, len(shards))
 	for i, n := range shards {
@@ -485,7 +485,7 @@ func (s *site) stage(stage shard.Stage, move shard.Move, name string, shards ...
 	results, err := s.shards.Apply(s.Context(), stage, move, commands)
 	s.must(err)
 	for _, r := range results {
-		if r.Outcome != shard.Changed {
+		if r.Outcome != item.Changed {
 			s.Fatalf("%s at %s: %+v", move, stage, r)
 		}
 	}

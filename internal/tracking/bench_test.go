@@ -7,6 +7,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -49,14 +50,14 @@ func BenchmarkStartDone(b *testing.B) {
 				for i, e := range part {
 					commands[i] = queue.Command{ID: e.Item, Generation: e.Generation, Worker: "bench"}
 				}
-				for _, move := range []shard.Move{shard.Start, shard.Complete} {
+				for _, move := range []item.Move{item.Start, item.Complete} {
 					results, err := s.Apply(b.Context(), shard.Splitter, move, commands)
 					if err != nil {
 						b.Error(err)
 						return
 					}
 					for i, r := range results {
-						if r.Outcome != shard.Changed {
+						if r.Outcome != item.Changed {
 							b.Errorf("%s: %+v", move, r)
 							return
 						}

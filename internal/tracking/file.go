@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -23,13 +24,13 @@ func (s *Store) Cancel(ctx context.Context, file, by string) (cancelled int, err
 		}
 		t.Batch.Queue("UPDATE millrace.file SET cancelled_at = coalesce(cancelled_at, now()) WHERE filename = $1", file)
 		for stage := shard.EventIngest; stage <= shard.Sender; stage++ {
-			w, items, err := lockFile(ctx, t, stage, shard.Cancel, file)
+			w, items, err := lockFile(ctx, t, stage, item.Cancel, file)
 			if err != nil {
 				return err
 			}
 			var commands []queue.Command
 			for _, r := range items {
-				if r.Status == shard.Started || r.Status == shard.New && r.Queued {
+				if r.Status == item.Started || r.Status == item.New && r.Queued {
 					commands = append(commands, queue.Command{ID: r.ID, Worker: by, Error: "the file was cancelled"})
 				}
 			}
@@ -67,7 +68,7 @@ func (s *Store) SetPriority(ctx context.Context, file string, priority int16) er
 		if err := lockFileRow(ctx, t, file); err != nil {
 			return err
 		}
-		_, items, err := lockFile(ctx, t, shard.EventIngest, shard.Register, file)
+		_, items, err := lockFile(ctx, t, shard.EventIngest, item.Register, file)
 		if err != nil {
 			return err
 		}
@@ -131,12 +132,12 @@ func (s *Store) RetryFailed(ctx context.Context, f FailedFilter, delay time.Dura
 		for i, id := range ids[:n] {
 			commands[i] = queue.Command{ID: id, Delay: delay}
 		}
-		results, err := s.Apply(ctx, f.Stage, shard.Retry, commands)
+		results, err := s.Apply(ctx, f.Stage, item.Retry, commands)
 		if err != nil {
 			return total, err
 		}
 		for _, r := range results {
-			if r.Outcome == shard.Changed {
+			if r.Outcome == item.Changed {
 				total++
 			}
 		}

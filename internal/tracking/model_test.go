@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -163,12 +164,12 @@ func (m *model) take() {
 // move makes a move of some items at once and compares what became of each.
 func (m *model) move() {
 	stage := m.pickStage()
-	move := []shard.Move{
-		shard.Start, shard.Complete, shard.Complete, shard.Fail, shard.Retry,
-		shard.Release, shard.Again,
+	move := []item.Move{
+		item.Start, item.Complete, item.Complete, item.Fail, item.Retry,
+		item.Release, item.Again,
 	}[m.r.IntN(7)]
 	var delay time.Duration
-	if m.r.IntN(4) == 0 && move != shard.Complete {
+	if m.r.IntN(4) == 0 && move != item.Complete {
 		delay = time.Hour
 	}
 	chosen := map[name]bool{}
@@ -201,8 +202,8 @@ func (m *model) move() {
 }
 
 // ask makes a move as HTTP does.
-func (m *model) ask(stage shard.Stage, move shard.Move, commands []queue.Command) ([]queue.Result, error) {
-	if move != shard.Start {
+func (m *model) ask(stage shard.Stage, move item.Move, commands []queue.Command) ([]queue.Result, error) {
+	if move != item.Start {
 		return m.store.Apply(m.t.Context(), stage, move, commands)
 	}
 	m.store.InStep()
@@ -210,7 +211,7 @@ func (m *model) ask(stage shard.Stage, move shard.Move, commands []queue.Command
 }
 
 // apply is the specification once more, in the plainest words.
-func (m *model) apply(n name, stage shard.Stage, move shard.Move, c queue.Command) string {
+func (m *model) apply(n name, stage shard.Stage, move item.Move, c queue.Command) string {
 	p := &m.items[n][stage]
 	others := p.status == "started" && c.Worker != "" && p.worker != "" && c.Worker != p.worker
 	back := func() string {
@@ -218,7 +219,7 @@ func (m *model) apply(n name, stage shard.Stage, move shard.Move, c queue.Comman
 		return "changed"
 	}
 	switch move {
-	case shard.Start:
+	case item.Start:
 		switch {
 		case p.status == "started" && c.Worker != "" && p.worker == c.Worker: // nobody knows who is unnamed
 			return "repeated"
@@ -228,7 +229,7 @@ func (m *model) apply(n name, stage shard.Stage, move shard.Move, c queue.Comman
 		p.status, p.worker, p.delayed, p.expired = "started", c.Worker, false, false
 		p.attempts++
 		return "changed"
-	case shard.Complete:
+	case item.Complete:
 		switch {
 		case others:
 			return "fenced"
@@ -239,7 +240,7 @@ func (m *model) apply(n name, stage shard.Stage, move shard.Move, c queue.Comman
 		}
 		p.status = "done"
 		return "changed"
-	case shard.Fail:
+	case item.Fail:
 		switch {
 		case others:
 			return "fenced"
@@ -250,7 +251,7 @@ func (m *model) apply(n name, stage shard.Stage, move shard.Move, c queue.Comman
 		}
 		p.status, p.delayed = "failed", false
 		return "changed"
-	case shard.Retry:
+	case item.Retry:
 		switch {
 		case others:
 			return "fenced"
@@ -266,11 +267,11 @@ func (m *model) apply(n name, stage shard.Stage, move shard.Move, c queue.Comman
 	switch { // Release, Again
 	case others:
 		return "fenced"
-	case p.status == "new" && p.again, move == shard.Again && dead:
+	case p.status == "new" && p.again, move == item.Again && dead:
 		return "repeated"
 	case p.status != "started":
 		return "forbidden"
-	case move == shard.Release:
+	case move == item.Release:
 		p.attempts--
 		return back()
 	case p.attempts >= m.allowed(p):
@@ -433,7 +434,7 @@ func (m *model) checkSummary() {
 	}
 	for i, counts := range got.ByStage {
 		for status, n := range counts {
-			if name := shard.Status(status).String(); n != want[i][name] {
+			if name := item.Status(status).String(); n != want[i][name] {
 				m.t.Errorf("%s: %d are %s, want %d", shard.Stage(i), n, name, want[i][name])
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -32,22 +33,22 @@ type Conflict struct {
 }
 
 // needs says from which statuses each move is made.
-var needs = map[shard.Move]string{
-	shard.Start: "new", shard.Complete: "started", shard.Fail: "new or started", shard.Retry: "failed",
-	shard.Release: "started", shard.Again: "started",
+var needs = map[item.Move]string{
+	item.Start: "new", item.Complete: "started", item.Fail: "new or started", item.Retry: "failed",
+	item.Release: "started", item.Again: "started",
 }
 
 // NewConflict describes what a move met.
-func NewConflict(r queue.Result, stage shard.Stage, move shard.Move) *Conflict {
+func NewConflict(r queue.Result, stage shard.Stage, move item.Move) *Conflict {
 	rule := fmt.Sprintf("must be %s, and is %s", needs[move], r.Status)
 	switch {
-	case r.Outcome == shard.Fenced:
+	case r.Outcome == item.Fenced:
 		rule = "must be of the generation and the worker named: another worker holds the item, or it has ended"
-	case r.Outcome == shard.Paused:
+	case r.Outcome == item.Paused:
 		rule = "must not be started while the stage is paused"
-	case r.Outcome == shard.Full:
+	case r.Outcome == item.Full:
 		rule = "must not be started while as many are as the stage allows"
-	case move == shard.Start && r.Status == shard.Started:
+	case move == item.Start && r.Status == item.Started:
 		rule = "must be new, and is started; who started it may do so again, named by worker or the header " +
 			"Idempotency-Key"
 	}

@@ -8,12 +8,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
 // StageState is an item at one stage.
 type StageState struct {
-	Status     shard.Status
+	Status     item.Status
 	Generation int32
 	Attempts   int32
 	Worker     string // who took it last
@@ -44,7 +45,7 @@ func (s *Store) File(ctx context.Context, file string) ([]ShardState, error) {
 		}
 		err = r.Scan(to...)
 		for i, name := range statuses {
-			v.Stages[i].Status, _ = shard.ParseStatus(name)
+			v.Stages[i].Status, _ = item.ParseStatus(name)
 			if taken[i] != nil {
 				v.Stages[i].TakenAt = *taken[i]
 			}
@@ -110,9 +111,9 @@ func (s *Store) Queue(ctx context.Context, p QueuePage) ([]QueueItem, error) {
 
 // FilesPage asks for files, the newest first.
 type FilesPage struct {
-	Search string        // in the name
-	Status *shard.Status // only files with items of this status; for Done, of which all are done
-	Stage  *shard.Stage  // at this stage; nil: at any, for Done at the last
+	Search string       // in the name
+	Status *item.Status // only files with items of this status; for Done, of which all are done
+	Stage  *shard.Stage // at this stage; nil: at any, for Done at the last
 	Limit  int
 	After  *FilePlace // begin behind this place; nil: at the newest
 }
@@ -163,9 +164,9 @@ func (p FilesPage) filter() string {
 	switch {
 	case p.Status == nil:
 		return "true"
-	case *p.Status == shard.Done && p.Stage == nil:
+	case *p.Status == item.Done && p.Stage == nil:
 		return "NOT EXISTS " + items + "t.mysql_sender_status <> 'done')"
-	case *p.Status == shard.Done:
+	case *p.Status == item.Done:
 		return "NOT EXISTS " + items + "t." + p.Stage.Column() + "_status <> 'done')"
 	case p.Stage != nil:
 		return "EXISTS " + items + "t." + p.Stage.Column() + "_status = '" + p.Status.String() + "')"

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -61,7 +62,7 @@ func (s *Store) Register(ctx context.Context, files []Registration) ([]int, erro
 func (s *Store) FinishIngest(ctx context.Context, file string, options queue.Command) (int, error) {
 	changed := 0
 	err := s.queues.Transact(ctx, "finish "+file, func(t *queue.Tx) error {
-		w, items, err := lockFile(ctx, t, shard.EventIngest, shard.Complete, file)
+		w, items, err := lockFile(ctx, t, shard.EventIngest, item.Complete, file)
 		if err != nil {
 			return err
 		}
@@ -76,7 +77,7 @@ func (s *Store) FinishIngest(ctx context.Context, file string, options queue.Com
 		}
 		for _, r := range results {
 			if !r.Outcome.OK() {
-				return &Refused{r, shard.EventIngest, shard.Complete}
+				return &Refused{r, shard.EventIngest, item.Complete}
 			}
 		}
 		changed = w.Changed()
@@ -90,7 +91,7 @@ func (s *Store) FinishIngest(ctx context.Context, file string, options queue.Com
 type Refused struct {
 	Result queue.Result
 	Stage  shard.Stage
-	Move   shard.Move
+	Move   item.Move
 }
 
 func (e *Refused) Error() string {
@@ -100,7 +101,7 @@ func (e *Refused) Error() string {
 
 // lockFile locks all items of a file, to be moved at a stage.
 func lockFile(
-	ctx context.Context, t *queue.Tx, stage shard.Stage, move shard.Move, file string,
+	ctx context.Context, t *queue.Tx, stage shard.Stage, move item.Move, file string,
 ) (*queue.Work, []queue.Result, error) {
 	w, err := t.Work(queue.ID(stage), move)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/retry"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -44,7 +45,7 @@ func (s *Store) Pool() *pgxpool.Pool { return s.pool }
 
 // Apply makes a move of any number of items at a stage; see queue.Store.Apply.
 func (s *Store) Apply(
-	ctx context.Context, stage shard.Stage, move shard.Move, commands []queue.Command,
+	ctx context.Context, stage shard.Stage, move item.Move, commands []queue.Command,
 ) ([]queue.Result, error) {
 	return s.queues.Apply(ctx, queue.ID(stage), move, commands)
 }

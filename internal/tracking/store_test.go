@@ -12,6 +12,7 @@ import (
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -84,12 +85,12 @@ func TestWay(t *testing.T) {
 		for _, r := range taken {
 			commands = append(commands, queue.Command{ID: r.ID, Generation: r.Generation})
 		}
-		done, err := s.Apply(t.Context(), stage, shard.Complete, commands)
+		done, err := s.Apply(t.Context(), stage, item.Complete, commands)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range done {
-			if r.Outcome != shard.Changed || r.Status != shard.Done {
+			if r.Outcome != item.Changed || r.Status != item.Done {
 				t.Errorf("%s: %+v", stage, r)
 			}
 		}

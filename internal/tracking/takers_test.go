@@ -16,6 +16,7 @@ import (
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -62,7 +63,7 @@ func TestTakers(t *testing.T) {
 	}
 	checkPlaces(t, s.Pool())
 	sum, err := s.Summary(t.Context())
-	if err != nil || sum.ByStage[shard.Sender][shard.Done] != files*shards {
+	if err != nil || sum.ByStage[shard.Sender][item.Done] != files*shards {
 		t.Errorf("summary %+v, %v", sum, err)
 	}
 	follow.finish(t)
@@ -91,9 +92,9 @@ func (h *holders) work(t *testing.T, s *store, worker string, all int) {
 			return
 		}
 		h.taken(t, stage, worker, taken)
-		move := shard.Complete
+		move := item.Complete
 		if rand.IntN(8) == 0 {
-			move = shard.Release
+			move = item.Release
 		}
 		var commands []queue.Command
 		for _, r := range taken {
@@ -120,15 +121,15 @@ func (h *holders) taken(t *testing.T, stage shard.Stage, worker string, taken []
 	}
 }
 
-func (h *holders) report(t *testing.T, stage shard.Stage, move shard.Move, results []queue.Result) {
+func (h *holders) report(t *testing.T, stage shard.Stage, move item.Move, results []queue.Result) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, r := range results {
 		switch {
-		case r.Outcome == shard.Changed && move == shard.Complete:
+		case r.Outcome == item.Changed && move == item.Complete:
 			h.done[fmt.Sprint(r.ID, stage)]++
-		case r.Outcome == shard.Repeated && move == shard.Release: // its lease had ended already
-		case r.Outcome != shard.Changed && r.Outcome != shard.Fenced:
+		case r.Outcome == item.Repeated && move == item.Release: // its lease had ended already
+		case r.Outcome != item.Changed && r.Outcome != item.Fenced:
 			t.Errorf("%s: %+v", move, r)
 		}
 	}
@@ -197,17 +198,17 @@ func TestConcurrency(t *testing.T) {
 	if len(had) != limit {
 		t.Fatalf("%d are started, want %d", len(had), limit)
 	}
-	if r := apply(t, s, shard.Splitter, shard.Start,
-		queue.Command{Name: "a", Part: 49}); r.Outcome != shard.Full {
+	if r := apply(t, s, shard.Splitter, item.Start,
+		queue.Command{Name: "a", Part: 49}); r.Outcome != item.Full {
 		t.Errorf("one more: %+v", r)
 	}
-	apply(t, s, shard.Splitter, shard.Complete, queue.Command{ID: had[0].ID})
+	apply(t, s, shard.Splitter, item.Complete, queue.Command{ID: had[0].ID})
 	if taken := s.takeSome(t, 1); len(taken) != 1 {
 		t.Errorf("after one is done, took %v", taken)
 	}
 }
 
-func apply(t testing.TB, s *store, stage shard.Stage, move shard.Move, c queue.Command) queue.Result {
+func apply(t testing.TB, s *store, stage shard.Stage, move item.Move, c queue.Command) queue.Result {
 	t.Helper()
 	results, err := s.Apply(t.Context(), stage, move, []queue.Command{c})
 	if err != nil {
@@ -219,7 +220,7 @@ func apply(t testing.TB, s *store, stage shard.Stage, move shard.Move, c queue.C
 func TestPause(t *testing.T) {
 	s := newQueues(t)
 	fill(t, s, 3, "a")
-	started := apply(t, s, shard.Splitter, shard.Start, queue.Command{Name: "a"})
+	started := apply(t, s, shard.Splitter, item.Start, queue.Command{Name: "a"})
 	on, off := true, false
 	if _, err := s.Queues().Set(t.Context(), queue.ID(shard.Splitter), queue.Set{Paused: &on}); err != nil {
 		t.Fatal(err)
@@ -227,11 +228,11 @@ func TestPause(t *testing.T) {
 	if taken, err := s.Take(t.Context(), shard.Splitter, "w", 3, time.Minute); err != nil || len(taken) != 0 {
 		t.Errorf("took %v from a paused stage, %v", taken, err)
 	}
-	if r := apply(t, s, shard.Splitter, shard.Start,
-		queue.Command{Name: "a", Part: 1}); r.Outcome != shard.Paused {
+	if r := apply(t, s, shard.Splitter, item.Start,
+		queue.Command{Name: "a", Part: 1}); r.Outcome != item.Paused {
 		t.Errorf("started %+v at a paused stage", r)
 	}
-	if r := apply(t, s, shard.Splitter, shard.Complete, queue.Command{ID: started.ID}); r.Outcome != shard.Changed {
+	if r := apply(t, s, shard.Splitter, item.Complete, queue.Command{ID: started.ID}); r.Outcome != item.Changed {
 		t.Errorf("what was started cannot be done: %+v", r)
 	}
 	set, err := s.Queues().Set(t.Context(), queue.ID(shard.Splitter), queue.Set{Paused: &off})
@@ -268,14 +269,14 @@ func TestHasAlready(t *testing.T) {
 		if _, err := s.Queues().Set(t.Context(), queue.ID(shard.Splitter), set); err != nil {
 			t.Fatal(err)
 		}
-		if r := apply(t, s, shard.Splitter, shard.Start,
-			queue.Command{Name: "a", Part: int32(i), Has: true}); r.Outcome != shard.Changed {
+		if r := apply(t, s, shard.Splitter, item.Start,
+			queue.Command{Name: "a", Part: int32(i), Has: true}); r.Outcome != item.Changed {
 			t.Errorf("with %+v: %+v", set, r)
 		}
 	}
-	apply(t, s, shard.Splitter, shard.Complete, queue.Command{Name: "a", Part: 0})
-	if r := apply(t, s, shard.Splitter, shard.Start,
-		queue.Command{Name: "a", Part: 2}); r.Outcome != shard.Full {
+	apply(t, s, shard.Splitter, item.Complete, queue.Command{Name: "a", Part: 0})
+	if r := apply(t, s, shard.Splitter, item.Start,
+		queue.Command{Name: "a", Part: 2}); r.Outcome != item.Full {
 		t.Errorf("beside the other one: %+v", r)
 	}
 	checkPlaces(t, s.Pool())
@@ -369,12 +370,12 @@ func TestExtend(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []shard.Status{shard.Started, shard.New, shard.New} {
+	for i, want := range []item.Status{item.Started, item.New, item.New} {
 		st := items[i].Stages[shard.Splitter]
 		if st.Status != want || st.Attempts != 1 {
 			t.Errorf("shard %d: %+v, want %s after one attempt", i, st, want)
 		}
-		if want == shard.New && st.Error != "the lease has expired" {
+		if want == item.New && st.Error != "the lease has expired" {
 			t.Errorf("shard %d: error %q", i, st.Error)
 		}
 	}
@@ -389,7 +390,7 @@ func TestClockSetBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	apply(t, s, shard.Splitter, shard.Release, queue.Command{ID: taken[1].ID, Worker: "w", Delay: time.Hour})
+	apply(t, s, shard.Splitter, item.Release, queue.Command{ID: taken[1].ID, Worker: "w", Delay: time.Hour})
 	exec := func(statement string) {
 		t.Helper()
 		if _, err := s.Pool().Exec(t.Context(), statement); err != nil {
@@ -443,7 +444,7 @@ func TestSweepers(t *testing.T) {
 		for i := range commands {
 			commands[i] = queue.Command{Name: "a", Part: int32(i), Delay: time.Hour}
 		}
-		for _, move := range []shard.Move{shard.Start, shard.Release} {
+		for _, move := range []item.Move{item.Start, item.Release} {
 			if _, err := s.Apply(t.Context(), shard.Splitter, move, commands); err != nil {
 				t.Fatal(err)
 			}
@@ -473,17 +474,17 @@ func TestSweepers(t *testing.T) {
 func TestTakeover(t *testing.T) {
 	s := newStore(t)
 	fill(t, s, 1, "a")
-	had := apply(t, s, shard.Splitter, shard.Start, queue.Command{Name: "a", Worker: "lost"})
+	had := apply(t, s, shard.Splitter, item.Start, queue.Command{Name: "a", Worker: "lost"})
 	again := queue.Command{ID: had.ID, Generation: had.Generation, Worker: "w", Takeover: true, Lease: time.Minute}
-	if r := apply(t, s, shard.Splitter, shard.Start, again); r.Outcome != shard.Changed ||
+	if r := apply(t, s, shard.Splitter, item.Start, again); r.Outcome != item.Changed ||
 		r.Generation != had.Generation+1 || r.Attempts != 2 || r.Worker != "w" {
 		t.Errorf("%+v", r)
 	}
-	if r := apply(t, s, shard.Splitter, shard.Start, again); r.Outcome != shard.Fenced {
+	if r := apply(t, s, shard.Splitter, item.Start, again); r.Outcome != item.Fenced {
 		t.Errorf("twice: %+v", r)
 	}
-	if r := apply(t, s, shard.Splitter, shard.Complete,
-		queue.Command{ID: had.ID, Generation: had.Generation}); r.Outcome != shard.Fenced {
+	if r := apply(t, s, shard.Splitter, item.Complete,
+		queue.Command{ID: had.ID, Generation: had.Generation}); r.Outcome != item.Fenced {
 		t.Errorf("the lost one is done: %+v", r)
 	}
 	checkPlaces(t, s.Pool())
@@ -495,8 +496,8 @@ func TestPurge(t *testing.T) {
 	fill(t, s, 2, "done", "new", "cancelled", "half")
 	for _, stage := range shard.Queues {
 		for _, c := range []queue.Command{{Name: "done"}, {Name: "done", Part: 1}, {Name: "half"}} {
-			apply(t, s, stage, shard.Start, c)
-			apply(t, s, stage, shard.Complete, c)
+			apply(t, s, stage, item.Start, c)
+			apply(t, s, stage, item.Complete, c)
 		}
 	}
 	if n, err := s.Cancel(t.Context(), "cancelled", ""); err != nil || n != 2 {
@@ -541,14 +542,14 @@ func TestPurge(t *testing.T) {
 func TestPurgeLeavesWhatIsQueued(t *testing.T) {
 	s := newStore(t)
 	fill(t, s, 1, "ready", "delayed", "started", "ended")
-	apply(t, s, shard.Splitter, shard.Start, queue.Command{Name: "delayed"})
-	apply(t, s, shard.Splitter, shard.Release, queue.Command{Name: "delayed", Delay: time.Hour})
-	apply(t, s, shard.Splitter, shard.Start, queue.Command{Name: "started"})
-	apply(t, s, shard.Splitter, shard.Fail, queue.Command{Name: "ended"})
+	apply(t, s, shard.Splitter, item.Start, queue.Command{Name: "delayed"})
+	apply(t, s, shard.Splitter, item.Release, queue.Command{Name: "delayed", Delay: time.Hour})
+	apply(t, s, shard.Splitter, item.Start, queue.Command{Name: "started"})
+	apply(t, s, shard.Splitter, item.Fail, queue.Command{Name: "ended"})
 	for _, file := range []string{"ready", "delayed", "started", "ended"} {
-		apply(t, s, shard.Sender, shard.Start, queue.Command{Name: file})
-		if r := apply(t, s, shard.Sender, shard.Complete,
-			queue.Command{Name: file}); r.Outcome != shard.Changed {
+		apply(t, s, shard.Sender, item.Start, queue.Command{Name: file})
+		if r := apply(t, s, shard.Sender, item.Complete,
+			queue.Command{Name: file}); r.Outcome != item.Changed {
 			t.Fatalf("%+v", r)
 		}
 	}
@@ -568,8 +569,8 @@ func TestPurgeLeavesWhatIsQueued(t *testing.T) {
 func TestFiles(t *testing.T) {
 	s := newStore(t)
 	fill(t, s, 2, "a_1", "a%2", "b", "c")
-	apply(t, s, shard.Splitter, shard.Start, queue.Command{Name: "b"})
-	apply(t, s, shard.Splitter, shard.Fail, queue.Command{Name: "c", Error: "boom"})
+	apply(t, s, shard.Splitter, item.Start, queue.Command{Name: "b"})
+	apply(t, s, shard.Splitter, item.Fail, queue.Command{Name: "c", Error: "boom"})
 	list := func(p tracking.FilesPage) (names []string) {
 		t.Helper()
 		p.Limit = 1
@@ -585,7 +586,7 @@ func TestFiles(t *testing.T) {
 			p.After = &files[0].FilePlace
 		}
 	}
-	newest := func(status shard.Status) *shard.Status { return &status }
+	newest := func(status item.Status) *item.Status { return &status }
 	at := func(stage shard.Stage) *shard.Stage { return &stage }
 	for name, c := range map[string]struct {
 		page tracking.FilesPage
@@ -594,12 +595,12 @@ func TestFiles(t *testing.T) {
 		"all":             {tracking.FilesPage{}, []string{"c", "b", "a%2", "a_1"}},
 		"named":           {tracking.FilesPage{Search: "a"}, []string{"a%2", "a_1"}},
 		"named literally": {tracking.FilesPage{Search: "a_"}, []string{"a_1"}},
-		"failed":          {tracking.FilesPage{Status: newest(shard.Failed)}, []string{"c"}},
-		"started":         {tracking.FilesPage{Status: newest(shard.Started)}, []string{"b"}},
-		"started later":   {tracking.FilesPage{Status: newest(shard.Started), Stage: at(shard.Worker)}, nil},
-		"done":            {tracking.FilesPage{Status: newest(shard.Done)}, nil},
+		"failed":          {tracking.FilesPage{Status: newest(item.Failed)}, []string{"c"}},
+		"started":         {tracking.FilesPage{Status: newest(item.Started)}, []string{"b"}},
+		"started later":   {tracking.FilesPage{Status: newest(item.Started), Stage: at(shard.Worker)}, nil},
+		"done":            {tracking.FilesPage{Status: newest(item.Done)}, nil},
 		"done at first": {
-			tracking.FilesPage{Status: newest(shard.Done), Stage: at(shard.EventIngest)},
+			tracking.FilesPage{Status: newest(item.Done), Stage: at(shard.EventIngest)},
 			[]string{"c", "b", "a%2", "a_1"},
 		},
 	} {
@@ -618,7 +619,7 @@ func TestRetryFailed(t *testing.T) {
 		{Name: "a2", Error: "bad line"},
 		{Name: "b", Error: "disk full"},
 	} {
-		apply(t, s, shard.Splitter, shard.Fail, c)
+		apply(t, s, shard.Splitter, item.Fail, c)
 	}
 	if _, err := s.Cancel(t.Context(), "b", ""); err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace-io/millrace/client"
 	"github.com/millrace-io/millrace/internal/slowtest"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -43,7 +44,7 @@ func TestClient(t *testing.T) {
 	for i := range 20 {
 		h.file(fmt.Sprintf("f%02d", i), 50)
 	}
-	h.await(shard.Sender, shard.Done, 1000)
+	h.await(shard.Sender, item.Done, 1000)
 	mu.Lock()
 	defer mu.Unlock()
 	for name, n := range calls {
@@ -86,8 +87,8 @@ func TestClientErrors(t *testing.T) {
 		return 10 * time.Millisecond
 	}})
 	h.file("a", 4)
-	h.await(shard.Splitter, shard.Done, 3)
-	h.await(shard.Splitter, shard.Failed, 1)
+	h.await(shard.Splitter, item.Done, 3)
+	h.await(shard.Splitter, item.Failed, 1)
 	for i, want := range []int32{1, 3, 1, 2} {
 		if got := attempts[i].Load(); got != want {
 			t.Errorf("shard %d: %d attempts, not %d", i, got, want)
@@ -121,7 +122,7 @@ func TestFullStage(t *testing.T) {
 		return "", err == nil && info.State.LastSeq > 2
 	})
 	close(room)
-	h.await(shard.Splitter, shard.Done, 2)
+	h.await(shard.Splitter, item.Done, 2)
 	if got := h.moves(shard.Splitter); got["done"] != 2 || got["fail"] != 0 {
 		t.Errorf("history %v", got)
 	}
@@ -152,7 +153,7 @@ func TestClientStops(t *testing.T) {
 		}
 		return nil
 	}, client.WorkConfig{})
-	h.await(shard.Splitter, shard.Done, 30)
+	h.await(shard.Splitter, item.Done, 30)
 }
 
 // TestClientDies: items of a client that is heard of no more go to another,
@@ -187,7 +188,7 @@ func TestClientDies(t *testing.T) {
 		}
 		return nil
 	}, client.WorkConfig{})
-	h.await(shard.Splitter, shard.Done, 5)
+	h.await(shard.Splitter, item.Done, 5)
 	dead()
 	if got := h.moves(shard.Splitter); !maps.Equal(got, map[string]int{"start": 10, "expire": 5, "done": 5}) {
 		t.Errorf("history %v", got)
@@ -209,7 +210,7 @@ func TestLeaseIsKept(t *testing.T) {
 			return nil
 		}
 	}, client.WorkConfig{Lease: 10 * time.Second})
-	h.await(shard.Splitter, shard.Done, 1)
+	h.await(shard.Splitter, item.Done, 1)
 	if got := h.moves(shard.Splitter); !maps.Equal(got, map[string]int{"start": 1, "done": 1}) {
 		t.Errorf("history %v", got)
 	}
@@ -223,7 +224,7 @@ func TestRepeatedTakeover(t *testing.T) {
 	h := newHouse(t, time.Minute)
 	h.file("a", 1)
 	it := h.item(h.pull(shard.Splitter, 1)[0])
-	h.await(shard.Splitter, shard.Started, 1) // as if by a plain daemon
+	h.await(shard.Splitter, item.Started, 1) // as if by a plain daemon
 	start := func(worker string) stream.WorkVerdict {
 		t.Helper()
 		request, err := json.Marshal(stream.WorkMoveBatch{

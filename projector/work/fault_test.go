@@ -14,6 +14,7 @@ import (
 	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/projector/work"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -34,7 +35,7 @@ func TestMissing(t *testing.T) {
 	h := newHouse(t, time.Minute)
 	h.file("a", 20)
 	held := h.pull(shard.Splitter, 5)
-	h.await(shard.Splitter, shard.Started, 5)
+	h.await(shard.Splitter, item.Started, 5)
 	h.until("20 messages", func() (string, bool) { return "", h.messages() == 20 })
 	if err := h.stream().DeleteMsg(t.Context(), 11); err != nil {
 		t.Fatal(err)
@@ -49,7 +50,7 @@ func TestMissing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h.await(shard.Splitter, shard.Done, 20)
+	h.await(shard.Splitter, item.Done, 20)
 	if got := h.moves(shard.Splitter); got["start"] != 20 || got["done"] != 20 {
 		t.Errorf("history %v", got)
 	}
@@ -62,7 +63,7 @@ func TestLost(t *testing.T) {
 	h := newHouse(t, quick)
 	h.file("a", 1)
 	h.pull(shard.Splitter, 1)
-	h.await(shard.Splitter, shard.Started, 1)
+	h.await(shard.Splitter, item.Started, 1)
 	if err := h.stream().Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +74,7 @@ func TestLost(t *testing.T) {
 	if err := again.Ack(); err != nil {
 		t.Fatal(err)
 	}
-	h.await(shard.Splitter, shard.Done, 1)
+	h.await(shard.Splitter, item.Done, 1)
 }
 
 // TestLostAtWork: an item whose message is gone stays with a daemon that says
@@ -111,7 +112,7 @@ func TestLostAtWork(t *testing.T) {
 	if err := m.Ack(); err != nil {
 		t.Fatal(err)
 	}
-	h.await(shard.Splitter, shard.Done, 1)
+	h.await(shard.Splitter, item.Done, 1)
 	if got := h.moves(shard.Splitter); !maps.Equal(got, map[string]int{"start": 1, "done": 1}) {
 		t.Errorf("history %v", got)
 	}
@@ -126,7 +127,7 @@ func TestRemovedBefore(t *testing.T) {
 	h := newHouse(t, time.Minute)
 	h.file("a", 2)
 	held := h.pull(shard.Splitter, 2)
-	h.await(shard.Splitter, shard.Started, 2)
+	h.await(shard.Splitter, item.Started, 2)
 	for _, remove := range []func(context.Context, uint64) error{h.stream().DeleteMsg, h.stream().SecureDeleteMsg} {
 		meta, err := held[0].Metadata()
 		if err != nil {
@@ -148,7 +149,7 @@ func TestRemovedBefore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h.await(shard.Splitter, shard.Done, 2)
+	h.await(shard.Splitter, item.Done, 2)
 }
 
 // TestStale: messages of items that are not to be had are removed, and so is
@@ -166,7 +167,7 @@ func TestStale(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := beside.Apply(t.Context(), shard.Splitter, shard.Start,
+	if _, err := beside.Apply(t.Context(), shard.Splitter, item.Start,
 		[]queue.Command{{Name: "a", Part: 1, Worker: "x"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +188,7 @@ func TestStreamMadeAnew(t *testing.T) {
 	h.file("a", 10)
 	h.until("10 messages", func() (string, bool) { return "", h.messages() == 10 })
 	late := h.pull(shard.Splitter, 1)[0]
-	h.await(shard.Splitter, shard.Started, 1)
+	h.await(shard.Splitter, item.Started, 1)
 	if err := h.js.DeleteStream(t.Context(), stream.Work); err != nil {
 		t.Fatal(err)
 	}
@@ -205,13 +206,13 @@ func TestStreamMadeAnew(t *testing.T) {
 	if err := late.Ack(); err != nil {
 		t.Fatal(err)
 	}
-	h.await(shard.Splitter, shard.Done, 1)
+	h.await(shard.Splitter, item.Done, 1)
 	for _, m := range h.pull(shard.Splitter, 9) {
 		if err := m.Ack(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	h.await(shard.Splitter, shard.Done, 10)
+	h.await(shard.Splitter, item.Done, 10)
 }
 
 // TestRestarts: clients work through while the service and NATS stop and start
@@ -237,7 +238,7 @@ func TestRestarts(t *testing.T) {
 	h.until("still more done", func() (string, bool) { c := h.statuses(shard.Sender); return "", c["done"] > items/2 })
 	h.nats.Stop()
 	h.nats.Start()
-	h.await(shard.Sender, shard.Done, items)
+	h.await(shard.Sender, item.Done, items)
 	for _, stage := range shard.Queues {
 		if got := h.moves(stage); got["done"] != items {
 			t.Errorf("%s: history %v", stage, got)
@@ -281,7 +282,7 @@ func TestHTTP(t *testing.T) {
 	if len(seen) != 10 {
 		t.Errorf("%d items were handed out, not 10", len(seen))
 	}
-	h.await(shard.Splitter, shard.Done, 3)
+	h.await(shard.Splitter, item.Done, 3)
 }
 
 // TestWithdraw: an item that is started by name leaves the stream (invariant 5).
@@ -299,7 +300,7 @@ func TestWithdraw(t *testing.T) {
 	if free != handout.Free || err != nil {
 		t.Fatalf("withdrawn: %v, %v", free, err)
 	}
-	if _, err := h.store.Apply(t.Context(), shard.Splitter, shard.Start,
+	if _, err := h.store.Apply(t.Context(), shard.Splitter, item.Start,
 		[]queue.Command{{ID: id, Generation: 1, Worker: "http"}}); err != nil {
 		t.Fatal(err)
 	}

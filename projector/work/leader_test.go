@@ -16,6 +16,7 @@ import (
 	"github.com/millrace-io/millrace/internal/slowtest"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/projector/work"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -67,7 +68,7 @@ func TestStalledLeader(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h.await(shard.Splitter, shard.Done, 9)
+	h.await(shard.Splitter, item.Done, 9)
 	if got := h.moves(shard.Splitter); got["start"] != 9 || got["done"] != 9 {
 		t.Errorf("history %v", got)
 	}
@@ -105,23 +106,23 @@ func TestOvertakenReader(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	move := func(moves ...shard.Move) {
+	move := func(moves ...item.Move) {
 		t.Helper()
 		for _, m := range moves {
 			if r, err := h.store.Apply(t.Context(), shard.Splitter, m,
-				[]queue.Command{{Name: "a"}}); err != nil || r[0].Outcome != shard.Changed {
+				[]queue.Command{{Name: "a"}}); err != nil || r[0].Outcome != item.Changed {
 				t.Fatalf("%s: %+v, %v", m, r, err)
 			}
 		}
 	}
 	h.report("shard-splitter", "retry", `{"filename":"a","shard":0}`)
 	retry := h.reports()
-	move(shard.Start, shard.Fail)
+	move(item.Start, item.Fail)
 	if err := readers[0](t.Context(), retry); err != nil {
 		t.Fatal(err)
 	}
-	move(shard.Start)
-	for _, next := range []shard.Move{shard.Fail, shard.Retry} { // of what is started, and then failed, and then new
+	move(item.Start)
+	for _, next := range []item.Move{item.Fail, item.Retry} { // of what is started, and then failed, and then new
 		if err := readers[1](t.Context(), retry); !errors.Is(err, work.ErrOvertaken) {
 			t.Errorf("before %s: %v", next, err)
 		}

@@ -183,7 +183,7 @@ func TestOffersEnd(t *testing.T) {
 		calls[fmt.Sprint(it.Filename, it.Shard)]++
 		return nil
 	}, client.WorkConfig{Concurrency: 500, Lease: time.Hour})
-	h.await(shard.Splitter, shard.Done, items-40)
+	h.await(shard.Splitter, item.Done, items-40)
 	mu.Lock()
 	defer mu.Unlock()
 	for name, n := range calls {

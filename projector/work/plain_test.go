@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/slowtest"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -22,13 +23,13 @@ func TestPlain(t *testing.T) {
 	h.file("a", 4)
 	for _, stage := range shard.Queues {
 		msgs := h.pull(stage, 4)
-		h.await(stage, shard.Started, 4) // seen without an answer
+		h.await(stage, item.Started, 4) // seen without an answer
 		for _, m := range msgs {
 			if err := m.Ack(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		h.await(stage, shard.Done, 4)
+		h.await(stage, item.Done, 4)
 		if got := h.moves(stage); got["start"] != 4 || got["done"] != 4 {
 			t.Errorf("%s: history %v", stage, got)
 		}
@@ -43,7 +44,7 @@ func TestLapsedOverHTTP(t *testing.T) {
 	h := newHouse(t, quick)
 	h.file("a", 1)
 	h.pull(shard.Splitter, 1)
-	h.await(shard.Splitter, shard.Started, 1)
+	h.await(shard.Splitter, item.Started, 1)
 	h.until("the item", func() (string, bool) {
 		taken, err := h.hands.Take(t.Context(), shard.Splitter.String(), "w", 2, time.Minute)
 		return fmt.Sprintf("%v, error %v", taken, err), err == nil && len(taken) == 1 && taken[0].Worker == "w"
@@ -82,8 +83,8 @@ func TestAnswers(t *testing.T) {
 	if !maps.Equal(attempts, want) {
 		t.Errorf("came again: %v, not %v", attempts, want)
 	}
-	h.await(stage, shard.Done, 4)
-	h.await(stage, shard.Failed, 1)
+	h.await(stage, item.Done, 4)
+	h.await(stage, item.Failed, 1)
 	var reason string
 	if err := h.store.Pool().QueryRow(
 		t.Context(),
@@ -117,9 +118,9 @@ func TestAnswersAtAPausedStage(t *testing.T) {
 				}
 			}
 			h.serve()
-			h.await(shard.Splitter, shard.Done, 2)
-			h.await(shard.Splitter, shard.Failed, 1)
-			h.await(shard.Splitter, shard.Started, 1)
+			h.await(shard.Splitter, item.Done, 2)
+			h.await(shard.Splitter, item.Failed, 1)
+			h.await(shard.Splitter, item.Started, 1)
 			if got := h.moves(shard.Splitter); got["start"] != 4 || got["done"] != 2 || got["fail"] != 1 {
 				t.Errorf("history %v", got)
 			}
@@ -152,7 +153,7 @@ func TestDead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.await(shard.Splitter, shard.Failed, 1)
+	h.await(shard.Splitter, item.Failed, 1)
 	h.until("an empty stream", func() (string, bool) { return "", h.messages() == 0 })
 	for m := range batch.Messages() {
 		t.Errorf("delivered %s", m.Data())
@@ -197,8 +198,8 @@ func TestDeadUnheard(t *testing.T) {
 	if err := again.Ack(); err != nil {
 		t.Fatal(err)
 	}
-	h.await(shard.Splitter, shard.Failed, 1)
-	h.await(shard.Splitter, shard.Done, 1)
+	h.await(shard.Splitter, item.Failed, 1)
+	h.await(shard.Splitter, item.Done, 1)
 	h.until("the message of the next stage alone", func() (string, bool) { return "", h.messages() == 1 })
 }
 
@@ -213,7 +214,7 @@ func TestDeadBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	msgs := h.pull(shard.Splitter, 2) // the second in place of what was deleted, of the same generation
-	h.await(shard.Splitter, shard.Started, 2)
+	h.await(shard.Splitter, item.Started, 2)
 	advisory := strings.TrimSuffix(stream.WorkDeadSubjects, "*") + shard.Splitter.String()
 	if err := h.nc.Publish(advisory, []byte(`{"stream_seq":1,"deliveries":3}`)); err != nil {
 		t.Fatal(err)
@@ -222,7 +223,7 @@ func TestDeadBefore(t *testing.T) {
 		if err := m.Ack(); err != nil {
 			t.Fatal(err)
 		}
-		h.await(shard.Splitter, shard.Done, i+1) // and so the advisory is read before the next
+		h.await(shard.Splitter, item.Done, i+1) // and so the advisory is read before the next
 	}
 }
 
@@ -240,7 +241,7 @@ func TestAnswersWhileAway(t *testing.T) {
 		}
 	}
 	h.serve()
-	h.await(shard.Splitter, shard.Done, 10)
+	h.await(shard.Splitter, item.Done, 10)
 	if got := h.moves(shard.Splitter); got["start"] != 10 || got["done"] != 10 {
 		t.Errorf("history %v", got)
 	}
@@ -261,7 +262,7 @@ func TestLateNak(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.serve()
-	h.await(shard.Splitter, shard.Done, 1)
+	h.await(shard.Splitter, item.Done, 1)
 	if got := h.moves(shard.Splitter); !maps.Equal(got, map[string]int{"start": 1, "done": 1}) {
 		t.Errorf("history %v", got)
 	}
@@ -274,7 +275,7 @@ func TestAnswersOfALostEnd(t *testing.T) {
 	h := newHouse(t, time.Minute)
 	h.file("a", 3)
 	msgs := h.pull(shard.Splitter, 3)
-	h.await(shard.Splitter, shard.Started, 3)
+	h.await(shard.Splitter, item.Started, 3)
 	h.stop()
 	for _, m := range msgs {
 		if err := m.DoubleAck(t.Context()); err != nil {
@@ -295,7 +296,7 @@ func TestAnswersOfALostEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.serve()
-	h.await(shard.Splitter, shard.Done, 3)
+	h.await(shard.Splitter, item.Done, 3)
 }
 
 // TestClockSetBack: an item of a daemon that is gone comes again although the
@@ -327,5 +328,5 @@ func TestClockSetBack(t *testing.T) {
 	if err := h.pull(shard.Splitter, 1)[0].Ack(); err != nil {
 		t.Fatal(err)
 	}
-	h.await(shard.Splitter, shard.Done, 1)
+	h.await(shard.Splitter, item.Done, 1)
 }

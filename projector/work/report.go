@@ -5,6 +5,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/projector/fold"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -13,7 +14,7 @@ import (
 type report struct {
 	fold.Message
 	stage   shard.Stage
-	move    shard.Move
+	move    item.Move
 	shards  []int32 // with Register
 	command queue.Command
 	invalid error // it breaks a rule by itself
@@ -29,9 +30,9 @@ func parseReport(m fold.Message) report {
 func (r *report) parse(subject string, data []byte) error {
 	said, err := stream.ParseShardReport(subject, data)
 	if err != nil {
-		return &shard.Invalid{Code: "json", Rule: err.Error()}
+		return &item.Invalid{Code: "json", Rule: err.Error()}
 	}
-	r.command = queue.Command{Worker: said.Worker, Error: shard.CutError(said.Error)}
+	r.command = queue.Command{Worker: said.Worker, Error: item.CutError(said.Error)}
 	if r.command.Name, err = shard.Filename(said.Filename); err != nil {
 		return err
 	}
@@ -40,12 +41,12 @@ func (r *report) parse(subject string, data []byte) error {
 	}
 	var known bool
 	if r.stage, r.move, known = stageMove(said.Stage, said.Move); !known {
-		return &shard.Invalid{
+		return &item.Invalid{
 			Field: "subject", Code: "unknown",
 			Rule: "must be shards.register, shards.event-ingest.done, or shards.<stage>.<start, done, fail or retry>",
 		}
 	}
-	if r.move == shard.Register {
+	if r.move == item.Register {
 		r.shards, err = shard.Shards(said.Shards)
 		return err
 	}
@@ -53,23 +54,23 @@ func (r *report) parse(subject string, data []byte) error {
 		return nil
 	}
 	if said.Shard == nil {
-		return &shard.Invalid{Field: "shard", Code: "missing", Rule: "is required"}
+		return &item.Invalid{Field: "shard", Code: "missing", Rule: "is required"}
 	}
 	r.command.Part = int32(*said.Shard)
 	return shard.CheckShard(*said.Shard)
 }
 
-func stageMove(stage, move string) (shard.Stage, shard.Move, bool) {
+func stageMove(stage, move string) (shard.Stage, item.Move, bool) {
 	if stage == "" {
-		return shard.EventIngest, shard.Register, move == shard.Register.String()
+		return shard.EventIngest, item.Register, move == item.Register.String()
 	}
 	s, known := shard.ParseStage(stage)
 	if !known {
 		return 0, 0, false
 	}
-	for _, m := range []shard.Move{shard.Start, shard.Complete, shard.Fail, shard.Retry} {
+	for _, m := range []item.Move{item.Start, item.Complete, item.Fail, item.Retry} {
 		if m.String() == move {
-			return s, m, s.HasQueue() || m == shard.Complete
+			return s, m, s.HasQueue() || m == item.Complete
 		}
 	}
 	return 0, 0, false
@@ -79,7 +80,7 @@ func stageMove(stage, move string) (shard.Stage, shard.Move, bool) {
 // move and about different items. A start goes alone: the queue has to let go
 // of its item first.
 func run(list []report) int {
-	if list[0].move == shard.Start {
+	if list[0].move == item.Start {
 		return 1
 	}
 	seen := map[string]bool{}
@@ -97,7 +98,7 @@ func run(list []report) int {
 }
 
 // single tells whether a report is about one item.
-func (r *report) single() bool { return r.stage.HasQueue() && r.move != shard.Register }
+func (r *report) single() bool { return r.stage.HasQueue() && r.move != item.Register }
 
 // refusal is the error of a run in which a report is refused; nothing of it
 // was applied.
@@ -109,10 +110,10 @@ type refusal struct {
 func (r *refusal) Error() string { return r.why.Error() }
 
 func refusedBy(result queue.Result, r report) error {
-	if result.Outcome == shard.NotFound {
-		return &shard.Invalid{Field: "filename", Code: "not_found", Rule: "is no registered file with this shard"}
+	if result.Outcome == item.NotFound {
+		return &item.Invalid{Field: "filename", Code: "not_found", Rule: "is no registered file with this shard"}
 	}
-	return &shard.Invalid{
+	return &item.Invalid{
 		Field: "status", Code: result.Outcome.String(),
 		Rule: fmt.Sprintf("is %s at %s: %s is not allowed", result.Status, r.stage, r.move),
 	}

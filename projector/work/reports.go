@@ -14,6 +14,7 @@ import (
 	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/projector/pglease"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -93,7 +94,7 @@ func (r *reports) try(ctx context.Context, list []report) error {
 	for i, one := range list {
 		commands[i] = one.command
 	}
-	if first.move == shard.Start {
+	if first.move == item.Start {
 		if err := r.withdraw(ctx, first.stage, commands[0]); err != nil {
 			return err
 		}
@@ -120,7 +121,7 @@ func (r *reports) withdraw(ctx context.Context, stage shard.Stage, command queue
 		if err != nil {
 			return err
 		}
-		if now[0].Outcome == shard.NotFound || now[0].Status != shard.New {
+		if now[0].Outcome == item.NotFound || now[0].Status != item.New {
 			return nil // Apply says what of it
 		}
 		found, err := r.handout.Withdraw(ctx, stage.String(),
@@ -131,7 +132,7 @@ func (r *reports) withdraw(ctx context.Context, stage shard.Stage, command queue
 		if found == handout.Held || time.Now().After(end) {
 			return &refusal{
 				0,
-				&shard.Invalid{
+				&item.Invalid{
 					Field: "status", Code: "taken",
 					Rule: "is started: a daemon has the item from the queue",
 				},
@@ -152,14 +153,14 @@ func (r *reports) withdraw(ctx context.Context, stage shard.Stage, command queue
 // applied again.
 func (r *reports) applyFile(ctx context.Context, one report) error {
 	var err error
-	if one.move == shard.Register {
+	if one.move == item.Register {
 		_, err = r.shards.Register(stream.WithTrace(ctx, one.Trace), []tracking.Registration{{Filename: one.command.Name, Shards: one.shards}})
 	} else {
 		_, err = r.shards.FinishIngest(ctx, one.command.Name, queue.Command{})
 	}
 	var refused *tracking.Refused
 	if errors.Is(err, tracking.ErrNoFile) || errors.Is(err, tracking.ErrCancelled) || errors.As(err, &refused) {
-		return &refusal{0, &shard.Invalid{Field: "filename", Code: "refused", Rule: err.Error()}}
+		return &refusal{0, &item.Invalid{Field: "filename", Code: "refused", Rule: err.Error()}}
 	}
 	if err != nil {
 		return err
@@ -173,8 +174,8 @@ func (r *reports) bury(ctx context.Context, one report, why error) error {
 	if err := r.lease.Renew(ctx); err != nil {
 		return err
 	}
-	reason := shard.Invalid{Code: "refused", Rule: why.Error()}
-	var rule *shard.Invalid
+	reason := item.Invalid{Code: "refused", Rule: why.Error()}
+	var rule *item.Invalid
 	if errors.As(why, &rule) {
 		reason = *rule
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/slowtest"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -35,13 +36,13 @@ func TestReports(t *testing.T) {
 	h.report(stage, "fail", `{"filename":"a","shard":1,"error":"broken"}`)
 	h.report(stage, "retry", `{"filename":"a","shard":1}`)
 	h.report(stage, "start", `{"filename":"a","shard":1,"worker":"w"}`)
-	h.await(shard.Splitter, shard.Done, 1)
-	h.await(shard.Splitter, shard.Started, 2)
+	h.await(shard.Splitter, item.Done, 1)
+	h.await(shard.Splitter, item.Started, 2)
 	h.stop()
 	h.serve() // what was applied is not applied again: the failure would be
 	h.report(stage, "done", `{"filename":"a","shard":1}`)
 	h.report(stage, "done", `{"filename":"a.event-ingest.txt","shard":2}`)
-	h.await(shard.Splitter, shard.Done, 3)
+	h.await(shard.Splitter, item.Done, 3)
 	want := map[string]int{"start": 4, "done": 3, "fail": 1, "retry": 1}
 	if got := h.moves(shard.Splitter); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("history %v, not %v", got, want)
@@ -58,7 +59,7 @@ func TestReportsOfAStreamMadeAnew(t *testing.T) {
 	h.report("event-ingest", "done", `{"filename":"a"}`)
 	const stage = "shard-splitter"
 	h.report(stage, "start", `{"filename":"a","shard":0,"worker":"w"}`)
-	h.await(shard.Splitter, shard.Started, 1)
+	h.await(shard.Splitter, item.Started, 1)
 	h.stop()
 	if err := h.js.DeleteStream(t.Context(), stream.Shards); err != nil {
 		t.Fatal(err)
@@ -69,9 +70,9 @@ func TestReportsOfAStreamMadeAnew(t *testing.T) {
 		return fmt.Sprint(err), err == nil
 	})
 	h.report(stage, "done", `{"filename":"a","shard":0}`)
-	h.await(shard.Splitter, shard.Done, 1)
+	h.await(shard.Splitter, item.Done, 1)
 	h.report(stage, "start", `{"filename":"a","shard":1,"worker":"w"}`)
-	h.await(shard.Splitter, shard.Started, 1)
+	h.await(shard.Splitter, item.Started, 1)
 }
 
 // TestReportsOfAnOlderPostgres: when Postgres goes back to a backup, the position
@@ -83,7 +84,7 @@ func TestReportsOfAnOlderPostgres(t *testing.T) {
 	h.report("", "register", `{"filename":"a","shards":[0,1]}`)
 	h.report("event-ingest", "done", `{"filename":"a"}`)
 	h.report(stage, "start", `{"filename":"a","shard":0,"worker":"w"}`)
-	h.await(shard.Splitter, shard.Started, 1)
+	h.await(shard.Splitter, item.Started, 1)
 	h.stop()
 	var err error
 	if h.store, h.hands, err = open(t, h.nc, engine.Pool(t, queue.Configure)); err != nil {
@@ -96,9 +97,9 @@ func TestReportsOfAnOlderPostgres(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.serve()
-	h.await(shard.Splitter, shard.Started, 1)
+	h.await(shard.Splitter, item.Started, 1)
 	h.report(stage, "done", `{"filename":"a","shard":0}`)
-	h.await(shard.Splitter, shard.Done, 1)
+	h.await(shard.Splitter, item.Done, 1)
 	if got := h.moves(shard.Splitter); got["start"] != 1 || got["done"] != 1 {
 		t.Errorf("history %v", got)
 	}
@@ -164,6 +165,6 @@ func TestBadReports(t *testing.T) {
 	if err := held.Ack(); err != nil {
 		t.Fatal(err)
 	}
-	h.await(shard.Splitter, shard.Done, 1)
-	h.await(shard.Splitter, shard.Started, 2)
+	h.await(shard.Splitter, item.Done, 1)
+	h.await(shard.Splitter, item.Started, 2)
 }

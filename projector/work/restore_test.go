@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/slowtest"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -42,7 +43,7 @@ func TestDeletedStreams(t *testing.T) {
 	} {
 		h.file(c.file, 1)
 		m := h.pull(shard.Splitter, 1)[0]
-		h.await(shard.Splitter, shard.Started, 1)
+		h.await(shard.Splitter, item.Started, 1)
 		var err error
 		if c.consumer == "" {
 			err = h.js.DeleteStream(t.Context(), c.stream)
@@ -62,6 +63,6 @@ func TestDeletedStreams(t *testing.T) {
 		if err := c.say(m); err != nil {
 			t.Fatalf("after %s %s was deleted: %v", c.stream, c.consumer, err)
 		}
-		h.await(shard.Splitter, shard.Done, i+1)
+		h.await(shard.Splitter, item.Done, i+1)
 	}
 }

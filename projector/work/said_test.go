@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace-io/millrace/schemas/shard"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -13,9 +13,9 @@ import (
 // Postgres can hold what is kept of it. One that it refused would come again
 // and again (invariant 6).
 func TestReasons(t *testing.T) {
-	for _, said := range []string{"no\x00such", "not \xff UTF-8", strings.Repeat("long", shard.MaxError)} {
+	for _, said := range []string{"no\x00such", "not \xff UTF-8", strings.Repeat("long", item.MaxError)} {
 		parts := split(&request{}, stream.WorkMoveBatch{Moves: []stream.WorkMove{{Kind: stream.MoveFail, Error: said}}})
-		if c := parts[stream.MoveFail].commands[0]; c.Error == "" || c.Error != shard.CutError(said) {
+		if c := parts[stream.MoveFail].commands[0]; c.Error == "" || c.Error != item.CutError(said) {
 			t.Errorf("of %.20q is kept %.20q, %d bytes", said, c.Error, len(c.Error))
 		}
 	}

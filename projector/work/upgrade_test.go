@@ -18,6 +18,7 @@ import (
 	"github.com/millrace-io/millrace/internal/natstest"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/postgres"
 	"github.com/millrace-io/millrace/schemas/shard"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -179,17 +180,17 @@ func (h *house) goOn(ids map[string]int) {
 	h.run(h.store.Queues().Run)
 	h.serve()
 	h.run(func(ctx context.Context) error { return h.ackAll(ctx, "shard-splitter") })
-	results, err := h.store.Apply(h.Context(), shard.Splitter, shard.Complete,
+	results, err := h.store.Apply(h.Context(), shard.Splitter, item.Complete,
 		[]queue.Command{{ID: int64(ids["2"]), Generation: 2, Worker: "w"}})
-	if err != nil || results[0].Outcome != shard.Changed {
+	if err != nil || results[0].Outcome != item.Changed {
 		h.Fatal(results, err)
 	}
-	h.await(shard.Splitter, shard.Done, 7) // all but those that have failed, and the one that waits
+	h.await(shard.Splitter, item.Done, 7) // all but those that have failed, and the one that waits
 	if n, err := h.store.RetryFailed(h.Context(), tracking.FailedFilter{Stage: shard.Splitter, Dead: true, Limit: 10},
 		0); n != 2 || err != nil {
 		h.Fatal(n, err)
 	}
-	h.await(shard.Splitter, shard.Done, 9)
+	h.await(shard.Splitter, item.Done, 9)
 	done := h.counts(
 		"SELECT item_id::text, count(*)::integer FROM millrace.history WHERE stage = 1 AND move = 'done' GROUP BY 1",
 	)

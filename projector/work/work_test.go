@@ -22,6 +22,7 @@ import (
 	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
 	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/projector/work"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -159,7 +160,7 @@ func (h *house) statuses(stage shard.Stage) map[string]int {
 }
 
 // await waits until as many items of a stage have a status.
-func (h *house) await(stage shard.Stage, status shard.Status, n int) {
+func (h *house) await(stage shard.Stage, status item.Status, n int) {
 	h.Helper()
 	h.until(fmt.Sprintf("%d items %s at %s", n, status, stage), func() (string, bool) {
 		c := h.statuses(stage)

@@ -11,6 +11,7 @@ import (
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/query/live"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -43,7 +44,7 @@ func parseStage(name string) (*shard.Stage, error) {
 	}
 	stage, ok := shard.ParseStage(name)
 	if !ok {
-		return nil, &shard.Invalid{
+		return nil, &item.Invalid{
 			Field: "stage", Code: "stage_unknown",
 			Rule: "must be event-ingest, shard-splitter, shard-worker or mysql-sender",
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/query/reads"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -43,13 +44,13 @@ var fileCursor = reads.JSON(func(at tracking.FilePlace) bool { return shard.Chec
 
 func (h *Handler) files(ctx context.Context, in *FilesRequest) (Files, error) {
 	page := tracking.FilesPage{Search: in.Search, Limit: in.Limit + 1}
-	if status, ok := shard.ParseStatus(in.Status); ok {
+	if status, ok := item.ParseStatus(in.Status); ok {
 		page.Status = &status
 	}
 	if in.Stage != "" {
 		stage, ok := shard.ParseStage(in.Stage)
 		if !ok || page.Status == nil {
-			return Files{}, &shard.Invalid{
+			return Files{}, &item.Invalid{
 				Field: "stage", Code: "stage_unknown",
 				Rule: "must be event-ingest, shard-splitter, shard-worker or mysql-sender, together with status",
 			}
@@ -84,8 +85,8 @@ func printable(field, text string) error {
 	if text == "" {
 		return nil
 	}
-	if invalid, ok := shard.CheckFilename(text).(*shard.Invalid); ok && invalid.Code != "dots" {
-		return &shard.Invalid{Field: field, Code: invalid.Code, Rule: invalid.Rule}
+	if invalid, ok := shard.CheckFilename(text).(*item.Invalid); ok && invalid.Code != "dots" {
+		return &item.Invalid{Field: field, Code: invalid.Code, Rule: invalid.Rule}
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/sampler"
 	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -28,7 +29,7 @@ func Gauges(store *tracking.Store) sampler.Source {
 			}
 			for stage, counts := range s.ByStage {
 				for status, n := range counts {
-					set(items, float64(n), shard.Stage(stage).String(), shard.Status(status).String())
+					set(items, float64(n), shard.Stage(stage).String(), item.Status(status).String())
 				}
 			}
 			now := time.Now()

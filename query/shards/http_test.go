@@ -19,6 +19,7 @@ import (
 	"github.com/millrace-io/millrace/internal/sampler/samplertest"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -47,12 +48,12 @@ func fill(s *trackingtest.Site, file string, shards ...int32) {
 	}
 }
 
-func move(s *trackingtest.Site, stage shard.Stage, file string, number int32, moves ...shard.Move) {
+func move(s *trackingtest.Site, stage shard.Stage, file string, number int32, moves ...item.Move) {
 	s.T.Helper()
 	for _, m := range moves {
 		results, err := s.Store.Apply(s.T.Context(), stage, m,
 			[]queue.Command{{Name: file, Part: number, Worker: "w"}})
-		if err != nil || results[0].Outcome != shard.Changed {
+		if err != nil || results[0].Outcome != item.Changed {
 			s.T.Fatalf("%s: %+v, %v", m, results, err)
 		}
 	}
@@ -65,9 +66,9 @@ func TestContract(t *testing.T) {
 	s := serve(t, Config{})
 	fill(s, "20250101000000", 1, 0)
 	for _, stage := range shard.Queues {
-		move(s, stage, "20250101000000", 1, shard.Start, shard.Complete)
+		move(s, stage, "20250101000000", 1, item.Start, item.Complete)
 	}
-	move(s, shard.Splitter, "20250101000000", 0, shard.Start, shard.Complete)
+	move(s, shard.Splitter, "20250101000000", 0, item.Start, item.Complete)
 	for path, want := range map[string]string{
 		"/queues/shard-worker": `{"stage":"shard-worker","items":[{"filename":"20250101000000","shard":0,` +
 			`"created_at":T}]}`,
@@ -142,7 +143,7 @@ func TestPages(t *testing.T) {
 	s := serve(t, Config{})
 	fill(s, "a", 0, 1, 2)
 	fill(s, "b", 0)
-	move(s, shard.Splitter, "a", 1, shard.Start, shard.Fail, shard.Retry)
+	move(s, shard.Splitter, "a", 1, item.Start, item.Fail, item.Retry)
 	page := func(path string, into any) string {
 		t.Helper()
 		status, text := s.Get(path)

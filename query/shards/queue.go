@@ -8,6 +8,7 @@ import (
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/schemas/instant"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -67,7 +68,7 @@ func parseTime(field, text string) (time.Time, error) {
 	}
 	t, err := instant.Parse(text)
 	if err != nil {
-		return time.Time{}, &shard.Invalid{Field: field, Code: "time_format", Rule: err.Error()}
+		return time.Time{}, &item.Invalid{Field: field, Code: "time_format", Rule: err.Error()}
 	}
 	return t, nil
 }

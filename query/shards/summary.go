@@ -5,6 +5,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -50,8 +51,8 @@ func summaryOf(s tracking.Summary, now time.Time) Summary {
 	}
 	for i, n := range s.ByStage {
 		out.ByStage[shard.Stage(i).Column()] = StatusCounts{
-			n[shard.New], n[shard.Started], n[shard.Done],
-			n[shard.Failed],
+			n[item.New], n[item.Started], n[item.Done],
+			n[item.Failed],
 		}
 	}
 	for _, v := range s.ByShard {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/millrace-io/millrace/schemas/item"
 )
 
 // Limits on what callers may ask for.
@@ -85,6 +87,6 @@ func CheckQueue(name string) (Stage, error) {
 	return s, nil
 }
 
-func invalid(field, code, rule string) *Invalid {
-	return &Invalid{Field: field, Code: code, Rule: rule}
+func invalid(field, code, rule string) *item.Invalid {
+	return &item.Invalid{Field: field, Code: code, Rule: rule}
 }

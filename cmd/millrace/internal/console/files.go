@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -95,7 +96,7 @@ type shardState struct {
 // failedAt lists the stages with a queue at which the shard has failed.
 func (s shardState) failedAt() (stages []shard.Stage) {
 	for i, status := range []string{s.Splitter, s.Worker, s.Sender} {
-		if status == shard.Failed.String() {
+		if status == item.Failed.String() {
 			stages = append(stages, shard.Queues[i])
 		}
 	}
@@ -162,7 +163,7 @@ func (c *FilesCancelCmd) Run(con *Console) error {
 	}
 	rest := 0
 	for _, s := range f.Shards {
-		if s.Sender != shard.Done.String() {
+		if s.Sender != item.Done.String() {
 			rest++
 		}
 	}
