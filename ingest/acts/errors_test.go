@@ -54,7 +54,7 @@ func TestRetryErrors(t *testing.T) {
 
 func refused(s *trackingtest.Site, path string) {
 	s.T.Helper()
-	become(s, "bob", auth.Work)
+	s.Login("bob", auth.Work)
 	if status, text := s.Post(path, `{"code":"GONE"}`); status != 403 {
 		s.T.Errorf("%s with the scope work: %d %s", path, status, text)
 	}

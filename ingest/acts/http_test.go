@@ -5,7 +5,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	ingest "github.com/millrace-io/millrace/ingest/acts"
 	"github.com/millrace-io/millrace/internal/acts"
@@ -23,32 +22,16 @@ var engine embeddedtest.Postgres
 
 func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
 
-const secret = "a secret of more than thirty-two bytes"
-
 // serve serves the commands on the queue mail, of which an item has failed.
 func serve(t *testing.T) *trackingtest.Site {
 	t.Helper()
-	s := trackingtest.On(t, engine.Pool(t, queue.Configure))
-	own, err := userqueue.New(s.Store.Queues())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := trackingtest.New(t, &engine)
+	own := s.UserQueues("mail")
 	errs, err := recrawl.New(own, embeddedtest.Log(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := acts.New(s.Store.Queues(), embeddedtest.Log(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	store.Add(items.New(own, s.Store))
-	store.Add(errs.Subject())
-	if _, err := own.Create(t.Context(), queue.Settings{
-		Name: "mail", LeaseS: 30, RetentionS: 60,
-		MaxItems: 10,
-	}); err != nil {
-		t.Fatal(err)
-	}
+	store := s.Acts(items.New(own, s.Store), errs.Subject())
 	v, err := own.Get(t.Context(), "mail")
 	if err != nil {
 		t.Fatal(err)
@@ -61,17 +44,9 @@ func serve(t *testing.T) *trackingtest.Site {
 	if _, err := own.Queues().Apply(t.Context(), v.ID, item.Fail, failed); err != nil {
 		t.Fatal(err)
 	}
-	s.Serve(auth.New(auth.Config{Secret: secret}), ingest.New(store, errs))
-	become(s, "ann", auth.Admin)
+	s.Serve(auth.New(auth.Config{Secret: trackingtest.Secret}), ingest.New(store, errs))
+	s.Login("ann", auth.Admin)
 	return s
-}
-
-func become(s *trackingtest.Site, name string, scope auth.Scope) {
-	s.T.Helper()
-	var err error
-	if s.Token, err = auth.Mint(secret, name, []auth.Scope{scope}, time.Hour); err != nil {
-		s.T.Fatal(err)
-	}
 }
 
 // TestBegin: an act is begun once for each key of a caller, and says who has.
@@ -124,7 +99,7 @@ func TestScopes(t *testing.T) {
 		auth.Read: {403, 403}, auth.Work: {403, 403},
 		auth.Admin: {201, 404},
 	} {
-		become(s, "bob", scope)
+		s.Login("bob", scope)
 		begun, text := s.Post("/acts", `{"move":"retry","filter":{"queue":"mail"}}`)
 		stopped, _ := s.Post("/acts/99/stop", "{}")
 		if begun != want[0] || stopped != want[1] {

@@ -7,13 +7,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/jobs"
+	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
 	"github.com/millrace-io/millrace/schemas/job"
 	"github.com/millrace-io/millrace/schemas/source"
 )
@@ -47,9 +47,9 @@ func TestAct(t *testing.T) {
 	for i := range 20 {
 		id, f := uuid.New(), source.New()
 		f.Name, f.URL = fmt.Sprintf("source %d", i), "https://example.com"
-		s.tell(source.Created, id, f)
+		s.store.Tell(source.Created, id, f)
 		if i == 0 {
-			s.tell(source.Disabled, id, source.Toggle{Reason: "why"})
+			s.store.Tell(source.Disabled, id, source.Toggle{Reason: "why"})
 		}
 	}
 	count := func(f jobs.Filter) int64 {
@@ -105,7 +105,7 @@ func TestActMeanwhile(t *testing.T) {
 	if _, err := s.store.Do(t.Context(), jobs.OpPause, paused.ID); err != nil {
 		t.Fatal(err)
 	}
-	s.tell(source.Deleted, gone.SourceID, source.Deletion{Reason: "why"})
+	s.store.Tell(source.Deleted, gone.SourceID, source.Deletion{Reason: "why"})
 	if _, err := s.bulk.Step(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -155,36 +155,9 @@ func TestActOfSources(t *testing.T) {
 
 // TestActScope: only operators begin acts, and the key of one is not that of another.
 func TestActScope(t *testing.T) {
-	const secret = "a secret of at least thirty-two bytes"
-	s := serve(t, auth.New(auth.Config{Secret: secret}))
+	s := serve(t, auth.New(auth.Config{Secret: trackingtest.Secret}))
 	s.made()
-	begin := func(name string, scope auth.Scope) (int, string) {
-		t.Helper()
-		if s.Token = ""; scope != "" {
-			var err error
-			if s.Token, err = auth.Mint(secret, name, []auth.Scope{scope}, time.Hour); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return s.PostWith(http.Header{"Idempotency-Key": {"k"}}, "/jobs/acts", `{"move":"pause","filter":{}}`)
-	}
-	for _, scope := range append(auth.Scopes(), "") {
-		want := map[auth.Scope]int{"": 401, auth.Admin: 201}[scope]
-		if want == 0 {
-			want = 403
-		}
-		if status, text := begin("ann", scope); status != want || want != 201 && strings.Contains(text, "matched") {
-			t.Errorf("%q: %d %s, want %d", scope, status, text, want)
-		}
-	}
-	var a acts.Act
-	status, text := begin("bob", auth.Admin)
-	if s.Into(&a, 201, status, text); a.By != "bob" || a.ID != 2 {
-		t.Errorf("with the key of another caller: %s", text)
-	}
-	if all, err := s.bulk.List(t.Context(), 0, 10); err != nil || len(all) != 2 {
-		t.Errorf("%d acts were begun, %v", len(all), err)
-	}
+	s.CheckActScope("/jobs/acts", `{"move":"pause","filter":{}}`)
 }
 
 // TestActRules: what cannot be is refused with its field.

@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"encoding/json"
 	"os"
 	"slices"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/jobs"
-	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
 	"github.com/millrace-io/millrace/schemas/job"
 	"github.com/millrace-io/millrace/schemas/source"
@@ -27,9 +25,8 @@ func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
 // site is a server with the commands on a database of its own.
 type site struct {
 	*trackingtest.Site
-	store *jobs.Store
+	store *trackingtest.Jobs
 	bulk  *acts.Store
-	seq   int64
 }
 
 func serve(t *testing.T, a *auth.Auth) *site { return serveWith(t, a, jobs.Config{}) }
@@ -37,39 +34,11 @@ func serve(t *testing.T, a *auth.Auth) *site { return serveWith(t, a, jobs.Confi
 func serveWith(t *testing.T, a *auth.Auth, cfg jobs.Config) *site {
 	t.Helper()
 	t.Parallel()
-	s := &site{Site: trackingtest.On(t, engine.Pool(t, queue.Configure))}
-	var err error
-	if s.store, err = jobs.New(cfg, s.Store.Pool()); err != nil {
-		t.Fatal(err)
-	}
-	if s.bulk, err = acts.New(s.Store.Queues(), embeddedtest.Log(t)); err != nil {
-		t.Fatal(err)
-	}
-	s.bulk.Add(s.store.Subject())
-	s.Serve(a, New(s.store, s.bulk))
+	s := &site{Site: trackingtest.New(t, &engine)}
+	s.store = s.Jobs(cfg)
+	s.bulk = s.Acts(s.store.Subject())
+	s.Serve(a, New(s.store.Store, s.bulk))
 	return s
-}
-
-// tell applies an event about a source.
-func (s *site) tell(kind string, id uuid.UUID, payload any) {
-	s.T.Helper()
-	text, err := json.Marshal(source.Event{
-		ID: uuid.New(), Type: kind, SourceID: id, Timestamp: time.Now().UTC(),
-		Payload: payload,
-	})
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	told, rule := source.ReadEvent(text)
-	if rule != nil {
-		s.T.Fatal(rule)
-	}
-	s.seq++
-	outcomes, _, err := s.store.Handle(s.T.Context(), []jobs.Event{{Told: told, Seq: s.seq, Stored: told.Timestamp}},
-		nil)
-	if err != nil || outcomes[0] != jobs.Applied {
-		s.T.Fatal(outcomes, err)
-	}
 }
 
 // made is the job of a source.
@@ -77,7 +46,7 @@ func (s *site) made() job.Job {
 	s.T.Helper()
 	id, f := uuid.New(), source.New()
 	f.Name, f.URL = "Example News", "https://example.com"
-	s.tell(source.Created, id, f)
+	s.store.Tell(source.Created, id, f)
 	d, err := s.store.OfSource(s.T.Context(), id)
 	if err != nil {
 		s.T.Fatal(err)
@@ -131,7 +100,7 @@ func TestCommands(t *testing.T) {
 		j.Override != (job.Overrides{}) {
 		t.Errorf("%+v", j)
 	}
-	s.tell(source.Disabled, made.SourceID, nil)
+	s.store.Tell(source.Disabled, made.SourceID, nil)
 	for path, rule := range map[string]string{
 		path + "/resume":    "enable the source",
 		path + "/force-run": "must not be paused",
@@ -146,7 +115,7 @@ func TestCommands(t *testing.T) {
 func TestBulk(t *testing.T) {
 	s := serve(t, auth.New(auth.Config{}))
 	a, b := s.made(), s.made()
-	s.tell(source.Disabled, b.SourceID, nil)
+	s.store.Tell(source.Disabled, b.SourceID, nil)
 	unknown := uuid.NewString()
 	ask := func(operation string) string {
 		t.Helper()
@@ -179,7 +148,7 @@ func TestBulk(t *testing.T) {
 func TestBulkOfSources(t *testing.T) {
 	s := serve(t, auth.New(auth.Config{}))
 	a, b := s.made(), s.made()
-	s.tell(source.Disabled, b.SourceID, nil)
+	s.store.Tell(source.Disabled, b.SourceID, nil)
 	none := uuid.NewString()
 	status, text := s.Post("/jobs/bulk", `{"operation":"skip-next","source_ids":["`+
 		strings.Join([]string{a.SourceID.String(), b.SourceID.String(), none, a.ID.String()}, `","`)+`"]}`)

@@ -24,7 +24,7 @@ func serveManual(t *testing.T) *site {
 func (s *site) told(priority string) string {
 	id, f := uuid.New(), source.New()
 	f.Name, f.URL, f.Priority = "Told "+priority, "https://example.com/"+priority, priority
-	s.tell(source.Created, id, f)
+	s.store.Tell(source.Created, id, f)
 	return id.String()
 }
 
@@ -61,11 +61,11 @@ func TestManualJobs(t *testing.T) {
 	}
 	s.make(404, `{"source_id":"`+uuid.NewString()+`","interval_minutes":7}`)
 	// A manual job does not follow the settings of its source, and follows what it is.
-	s.tell(source.Updated, uuid.MustParse(a), map[string]any{
+	s.store.Tell(source.Updated, uuid.MustParse(a), map[string]any{
 		"changed_fields": []string{"priority"}, "previous": map[string]any{"priority": "high"},
 		"current": map[string]any{"priority": "critical"},
 	})
-	s.tell(source.Disabled, uuid.MustParse(b), nil)
+	s.store.Tell(source.Disabled, uuid.MustParse(b), nil)
 
 	_, plan := s.Post("/jobs/migrate?dry_run=true", "")
 	s.make(409, `{"source_id":"`+a+`","interval_minutes":7}`) // nothing has changed

@@ -10,7 +10,6 @@ import (
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
-	"github.com/millrace-io/millrace/internal/userqueue"
 )
 
 var engine embeddedtest.Postgres
@@ -23,11 +22,7 @@ type site struct{ *trackingtest.Site }
 func serve(t *testing.T, settings string) *site {
 	t.Helper()
 	s := &site{trackingtest.Start(t, &engine)}
-	store, err := userqueue.New(s.Store.Queues())
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := New(store, s.Hands, embeddedtest.Log(t))
+	h, err := New(s.UserQueues(), s.Hands, embeddedtest.Log(t))
 	if err != nil {
 		t.Fatal(err)
 	}

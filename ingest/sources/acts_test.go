@@ -13,6 +13,7 @@ import (
 	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/sources"
+	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
 	"github.com/millrace-io/millrace/schemas/source"
 )
 
@@ -185,34 +186,7 @@ func TestActCutOff(t *testing.T) {
 
 // TestActScope: only operators begin acts, and the key of one is not that of another.
 func TestActScope(t *testing.T) {
-	const secret = "0123456789abcdef0123456789abcdef"
-	s := serve(t, auth.New(auth.Config{Secret: secret}))
+	s := serve(t, auth.New(auth.Config{Secret: trackingtest.Secret}))
 	s.fill(3)
-	begin := func(name string, scope auth.Scope) (int, string) {
-		t.Helper()
-		if s.Token = ""; scope != "" {
-			var err error
-			if s.Token, err = auth.Mint(secret, name, []auth.Scope{scope}, time.Hour); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return s.PostWith(http.Header{"Idempotency-Key": {"k"}}, "/sources/acts", `{"move":"delete","filter":{}}`)
-	}
-	for _, scope := range append(auth.Scopes(), "") {
-		want := map[auth.Scope]int{"": 401, auth.Admin: 201}[scope]
-		if want == 0 {
-			want = 403
-		}
-		if status, text := begin("ann", scope); status != want || want != 201 && strings.Contains(text, "matched") {
-			t.Errorf("%q: %d %s, want %d", scope, status, text, want)
-		}
-	}
-	var a acts.Act
-	status, text := begin("bob", auth.Admin)
-	if s.Into(&a, 201, status, text); a.By != "bob" || a.ID != 2 {
-		t.Errorf("with the key of another caller: %s", text)
-	}
-	if n := s.number("SELECT count(*) FROM millrace.act"); n != 2 {
-		t.Errorf("%d acts were begun", n)
-	}
+	s.CheckActScope("/sources/acts", `{"move":"delete","filter":{}}`)
 }

@@ -7,14 +7,12 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
-	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/sources"
 	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
 	"github.com/millrace-io/millrace/schemas/source"
@@ -34,15 +32,12 @@ type site struct {
 func serve(t *testing.T, a *auth.Auth) *site {
 	t.Helper()
 	t.Parallel()
-	s := &site{Site: trackingtest.On(t, engine.Pool(t, queue.Configure))}
+	s := &site{Site: trackingtest.New(t, &engine)}
 	var err error
 	if s.store, err = sources.New(s.Store.Pool()); err != nil {
 		t.Fatal(err)
 	}
-	if s.bulk, err = acts.New(s.Store.Queues(), embeddedtest.Log(t)); err != nil {
-		t.Fatal(err)
-	}
-	s.bulk.Add(s.store.Subject())
+	s.bulk = s.Acts(s.store.Subject())
 	s.Serve(a, New(s.store, s.bulk))
 	return s
 }
@@ -185,20 +180,13 @@ func TestBulk(t *testing.T) {
 
 // TestScope: nobody but an operator changes sources.
 func TestScope(t *testing.T) {
-	const secret = "0123456789abcdef0123456789abcdef"
-	s := serve(t, auth.New(auth.Config{Secret: secret}))
+	s := serve(t, auth.New(auth.Config{Secret: trackingtest.Secret}))
 	id := uuid.NewString()
 	for scope, want := range map[auth.Scope]int{
 		"": 401, auth.Read: 403, auth.Work: 403, auth.EventsWrite: 403,
 		auth.Admin: 404,
 	} {
-		s.Token = ""
-		if scope != "" {
-			var err error
-			if s.Token, err = auth.Mint(secret, "ann", []auth.Scope{scope}, time.Hour); err != nil {
-				t.Fatal(err)
-			}
-		}
+		s.Login("ann", scope)
 		for _, c := range [][3]string{
 			{"PUT", "/sources/" + id, "{}"},
 			{"DELETE", "/sources/" + id, ""},

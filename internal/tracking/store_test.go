@@ -46,7 +46,7 @@ func (s *store) take(
 
 func newStore(t testing.TB) *store {
 	t.Helper()
-	site := trackingtest.On(t, engine.Pool(t, queue.Configure))
+	site := trackingtest.New(t, &engine)
 	return &store{site.Store, site}
 }
 

@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/acts/items"
@@ -34,24 +33,15 @@ func (o owners) Groups(_ context.Context, subject, _ string) ([]string, error) {
 // TestReads: whoever may read sees what failed, what an act would be about, and
 // what acts have done to whom.
 func TestReads(t *testing.T) {
-	const secret = "a secret of more than thirty-two bytes"
-	s := trackingtest.On(t, engine.Pool(t, queue.Configure))
-	own, err := userqueue.New(s.Store.Queues())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := trackingtest.New(t, &engine)
+	own := s.UserQueues("mail")
 	errs, err := recrawl.New(own, embeddedtest.Log(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := acts.New(s.Store.Queues(), embeddedtest.Log(t))
-	if err != nil {
-		t.Fatal(err)
-	}
 	of := items.New(own, s.Store)
-	store.Add(of)
-	store.Add(errs.Subject())
-	s.Serve(auth.New(auth.Config{Secret: secret}), query.New(store, of, owners{"cat": {userqueue.PrivateGroup + "1"}}))
+	store := s.Acts(of, errs.Subject())
+	s.Serve(auth.New(auth.Config{Secret: trackingtest.Secret}), query.New(store, of, owners{"cat": {userqueue.PrivateGroup + "1"}}))
 	// The description has types for filters also where no operation begins an act, as in the role query.
 	if _, text := s.Get("/openapi.json"); !strings.Contains(text, `"anyOf":[{"$ref":"#/components/schemas/ItemFilter"}]`) {
 		t.Error("the filter of a record is described without its types")
@@ -59,15 +49,7 @@ func TestReads(t *testing.T) {
 	if status, _ := s.Get("/acts"); status != 401 {
 		t.Errorf("without a token: %d", status)
 	}
-	if s.Token, err = auth.Mint(secret, "ann", []auth.Scope{auth.Read}, time.Hour); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := own.Create(t.Context(), queue.Settings{
-		Name: "mail", LeaseS: 30, RetentionS: 60,
-		MaxItems: 10,
-	}); err != nil {
-		t.Fatal(err)
-	}
+	s.Login("ann", auth.Read)
 	v, err := own.Get(t.Context(), "mail")
 	if err != nil {
 		t.Fatal(err)
@@ -152,9 +134,7 @@ func TestReads(t *testing.T) {
 		}
 	}
 	for name, scope := range map[string]auth.Scope{"cat": auth.Read, "dan": auth.Admin} {
-		if s.Token, err = auth.Mint(secret, name, []auth.Scope{scope}, time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		s.Login(name, scope)
 		get("/acts/5", 200, private)
 		get("/acts", 200, private)
 		get("/acts/4/members", 200, fmt.Sprintf(`"id":%d,`, hidden[0].ID), `"reason":"is new"`)

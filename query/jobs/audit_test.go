@@ -8,7 +8,6 @@ import (
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/ledger"
-	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
 )
 
@@ -16,7 +15,7 @@ import (
 // due times has a row.
 func TestAudit(t *testing.T) {
 	t.Parallel()
-	s := trackingtest.On(t, engine.Pool(t, queue.Configure))
+	s := trackingtest.New(t, &engine)
 	s.Serve(auth.New(auth.Config{}), NewAudit(s.Store.Pool()))
 	id := uuid.New()
 	_, err := s.Store.Pool().Exec(t.Context(), `INSERT INTO millrace.job_schedule (job_id, version, from_at,
@@ -47,7 +46,7 @@ func TestAudit(t *testing.T) {
 // TestUpcoming asks for the due times of a job around a change of clocks.
 func TestUpcoming(t *testing.T) {
 	t.Parallel()
-	s := trackingtest.On(t, engine.Pool(t, queue.Configure))
+	s := trackingtest.New(t, &engine)
 	s.Serve(auth.New(auth.Config{}), NewAudit(s.Store.Pool()))
 	id := uuid.New()
 	for _, sql := range []string{

@@ -12,11 +12,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/jobs"
-	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
 	"github.com/millrace-io/millrace/schemas/source"
 )
@@ -28,47 +26,16 @@ func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
 // site is a server with the reads on a database of its own.
 type site struct {
 	*trackingtest.Site
-	store *jobs.Store
-	seq   int64
+	store *trackingtest.Jobs
 }
 
 func serve(t *testing.T) *site {
 	t.Helper()
 	t.Parallel()
-	s := &site{Site: trackingtest.On(t, engine.Pool(t, queue.Configure))}
-	var err error
-	if s.store, err = jobs.New(jobs.Config{}, s.Store.Pool()); err != nil {
-		t.Fatal(err)
-	}
-	bulk, err := acts.New(s.Store.Queues(), embeddedtest.Log(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	bulk.Add(s.store.Subject())
-	s.Serve(auth.New(auth.Config{}), New(s.store, bulk))
+	s := &site{Site: trackingtest.New(t, &engine)}
+	s.store = s.Jobs(jobs.Config{})
+	s.Serve(auth.New(auth.Config{}), New(s.store.Store, s.Acts(s.store.Subject())))
 	return s
-}
-
-// tell applies an event about a source.
-func (s *site) tell(kind string, id uuid.UUID, payload any) {
-	s.T.Helper()
-	text, err := json.Marshal(source.Event{
-		ID: uuid.New(), Type: kind, SourceID: id, Timestamp: time.Now().UTC(),
-		Payload: payload,
-	})
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	told, rule := source.ReadEvent(text)
-	if rule != nil {
-		s.T.Fatal(rule)
-	}
-	s.seq++
-	outcomes, _, err := s.store.Handle(s.T.Context(), []jobs.Event{{Told: told, Seq: s.seq, Stored: told.Timestamp}},
-		nil)
-	if err != nil || outcomes[0] != jobs.Applied {
-		s.T.Fatal(outcomes, err)
-	}
 }
 
 func (s *site) made(n int) (ids []uuid.UUID) {
@@ -77,7 +44,7 @@ func (s *site) made(n int) (ids []uuid.UUID) {
 		id, f := uuid.New(), source.New()
 		f.Name, f.URL, f.Priority = fmt.Sprintf("Source %d", i), fmt.Sprintf("https://example.com/%d",
 			i), source.Priorities[i%4]
-		s.tell(source.Created, id, f)
+		s.store.Tell(source.Created, id, f)
 		ids = append(ids, id)
 	}
 	return ids
@@ -168,7 +135,7 @@ func TestShapes(t *testing.T) {
 func TestList(t *testing.T) {
 	s := serve(t)
 	ids := s.made(7)
-	s.tell(source.Disabled, ids[0], nil)
+	s.store.Tell(source.Disabled, ids[0], nil)
 	s.exec(`INSERT INTO millrace.source (id, name, url, rate_limit, max_depth, enabled, selectors, priority)
 		VALUES ($1, 'Source 1', 'https://example.com/1', 10, 1, true, '{}', 'normal')`, ids[1])
 	names := func(query string) (all []string) {
@@ -258,7 +225,7 @@ func TestPages(t *testing.T) {
 	for i := range 5 {
 		s.exec(`INSERT INTO millrace.job_ledger (job_id, due_at, outcome, reason) VALUES ($1, $2, $3, 'why')`, d.ID,
 			due.Add(time.Duration(i)*time.Hour), []string{"skipped", "paused"}[i%2])
-		s.tell(source.Disabled, id, nil)
+		s.store.Tell(source.Disabled, id, nil)
 	}
 	s.exec("UPDATE millrace.processed_events SET processed_at = date_trunc('hour', processed_at)") // the same of all
 	var articles []int

@@ -26,19 +26,8 @@ func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
 // TestFeed: a reader of a queue gets what happens to its items and to no others,
 // and misses nothing when he comes again.
 func TestFeed(t *testing.T) {
-	s := trackingtest.On(t, engine.Pool(t, queue.Configure))
-	store, err := userqueue.New(s.Store.Queues())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"mail", "mail2"} {
-		if _, err := store.Create(t.Context(), queue.Settings{
-			Name: name, LeaseS: 30, RetentionS: 60,
-			MaxItems: 10,
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	s := trackingtest.New(t, &engine)
+	store := s.UserQueues("mail", "mail2")
 	s.Serve(auth.New(auth.Config{}), New(live.TransitionsConfig{Poll: 5 * time.Millisecond}, store, nobody{}))
 	if status, text := s.Get("/queues/mailless/transitions"); status != 404 {
 		t.Errorf("of no queue: %d %s", status, text)

@@ -7,9 +7,7 @@ import (
 	"testing"
 
 	"github.com/millrace-io/millrace/internal/auth"
-	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
-	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/query/live"
 )
 
@@ -21,18 +19,8 @@ func (nobody) Groups(context.Context, string, string) ([]string, error) { return
 // TestUnstorable: what Postgres cannot store as text is refused by its rule, or is
 // no queue's name.
 func TestUnstorable(t *testing.T) {
-	s := trackingtest.On(t, engine.Pool(t, queue.Configure))
-	store, err := userqueue.New(s.Store.Queues())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := store.Create(t.Context(), queue.Settings{
-		Name: "mail", LeaseS: 30, RetentionS: 60,
-		MaxItems: 10,
-	}); err != nil {
-		t.Fatal(err)
-	}
-	s.Serve(auth.New(auth.Config{}), New(live.TransitionsConfig{}, store, nobody{}))
+	s := trackingtest.New(t, &engine)
+	s.Serve(auth.New(auth.Config{}), New(live.TransitionsConfig{}, s.UserQueues("mail"), nobody{}))
 	if status, text := s.Get("/queues/mail/items?group=g&key=k"); status != 200 {
 		t.Errorf("%d %s", status, text)
 	}

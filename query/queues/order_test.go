@@ -17,16 +17,8 @@ import (
 // once, also where a transaction id has more digits than the one before. A reader
 // that comes again at any event gets the rest.
 func TestFeedOrder(t *testing.T) {
-	s := trackingtest.On(t, engine.Pool(t, queue.Configure))
-	store, err := userqueue.New(s.Store.Queues())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := store.Create(t.Context(), queue.Settings{
-		Name: "mail", LeaseS: 30, RetentionS: 60, MaxItems: 100,
-	}); err != nil {
-		t.Fatal(err)
-	}
+	s := trackingtest.New(t, &engine)
+	store := s.UserQueues("mail")
 	s.Serve(auth.New(auth.Config{}), New(live.TransitionsConfig{Poll: 5 * time.Millisecond}, store, nobody{}))
 	items := writtenBy(t, store, []string{"2", "7", "10", "12", "95", "100", "103", "500"})
 

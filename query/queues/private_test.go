@@ -25,21 +25,14 @@ func (o owners) Groups(_ context.Context, subject, _ string) ([]string, error) {
 // TestPrivate: an item of a private group is shown to its owner and to admins; for others with the scope read there is
 // none, by any call.
 func TestPrivate(t *testing.T) {
-	const secret = "a secret of more than thirty-two bytes"
-	s := trackingtest.On(t, engine.Pool(t, queue.Configure))
-	store, err := userqueue.New(s.Store.Queues())
+	s := trackingtest.New(t, &engine)
+	store := s.UserQueues("mail")
+	v, err := store.Get(t.Context(), "mail")
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := queue.Settings{Name: "mail", LeaseS: 30, RetentionS: 60, MaxItems: 10}
-	if _, err := store.Create(t.Context(), v); err != nil {
-		t.Fatal(err)
-	}
-	if v, err = store.Get(t.Context(), "mail"); err != nil {
-		t.Fatal(err)
-	}
 	group := userqueue.PrivateGroup + "1"
-	s.Serve(auth.New(auth.Config{Secret: secret}), New(live.TransitionsConfig{Poll: 5 * time.Millisecond}, store, owners{"ann": {group}}))
+	s.Serve(auth.New(auth.Config{Secret: trackingtest.Secret}), New(live.TransitionsConfig{Poll: 5 * time.Millisecond}, store, owners{"ann": {group}}))
 	begin, err := store.Queues().Now(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -60,9 +53,7 @@ func TestPrivate(t *testing.T) {
 	}{
 		"ann": {auth.Read, true}, "bob": {auth.Read, false}, "": {auth.Work, false}, "root": {auth.Admin, true},
 	} {
-		if s.Token, err = auth.Mint(secret, subject, []auth.Scope{c.scope, auth.Read}, time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		s.Login(subject, c.scope, auth.Read)
 		for _, path := range []string{"", "?state=dead", "?payload=row", "?group=" + group, "?unchanged_s=0"} {
 			status, text := s.Get("/queues/mail/items" + path)
 			if status != 200 || strings.Contains(text, "secret") != c.sees && path != "?state=dead" ||

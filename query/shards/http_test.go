@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
 
 func serve(t *testing.T, cfg Config) *trackingtest.Site {
 	t.Helper()
-	s := trackingtest.On(t, engine.Pool(t, queue.Configure))
+	s := trackingtest.New(t, &engine)
 	s.Serve(auth.New(auth.Config{}), New(cfg, s.Store))
 	return s
 }

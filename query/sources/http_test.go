@@ -7,14 +7,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
-	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
-	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/sources"
 	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
 	"github.com/millrace-io/millrace/schemas/source"
@@ -33,17 +30,12 @@ type site struct {
 func serve(t *testing.T, a *auth.Auth) *site {
 	t.Helper()
 	t.Parallel()
-	s := &site{Site: trackingtest.On(t, engine.Pool(t, queue.Configure))}
+	s := &site{Site: trackingtest.New(t, &engine)}
 	var err error
 	if s.store, err = sources.New(s.Store.Pool()); err != nil {
 		t.Fatal(err)
 	}
-	bulk, err := acts.New(s.Store.Queues(), embeddedtest.Log(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	bulk.Add(s.store.Subject())
-	s.Serve(a, New(s.store, bulk))
+	s.Serve(a, New(s.store, s.Acts(s.store.Subject())))
 	return s
 }
 
@@ -146,16 +138,9 @@ func TestFilters(t *testing.T) {
 
 // TestScope: reading needs the scope read.
 func TestScope(t *testing.T) {
-	const secret = "0123456789abcdef0123456789abcdef"
-	s := serve(t, auth.New(auth.Config{Secret: secret}))
+	s := serve(t, auth.New(auth.Config{Secret: trackingtest.Secret}))
 	for scope, want := range map[auth.Scope]int{"": 401, auth.Work: 403, auth.Read: 200} {
-		s.Token = ""
-		if scope != "" {
-			var err error
-			if s.Token, err = auth.Mint(secret, "ann", []auth.Scope{scope}, time.Hour); err != nil {
-				t.Fatal(err)
-			}
-		}
+		s.Login("ann", scope)
 		if status, text := s.Get("/sources"); status != want {
 			t.Errorf("%q: %d %s, want %d", scope, status, text, want)
 		}

@@ -1,4 +1,4 @@
-// Package trackingtest serves the routes of shard tracking for tests.
+// Package trackingtest serves the routes of systems that have queues for tests.
 package trackingtest
 
 import (
@@ -185,6 +185,12 @@ func (s *Site) Messages() (items []stream.WorkItem) {
 		items = append(items, it)
 	}
 	return items
+}
+
+// New makes a site on a database of its own, without work queues.
+func New(t testing.TB, engine *embeddedtest.Postgres) *Site {
+	t.Helper()
+	return On(t, engine.Pool(t, queue.Configure))
 }
 
 // On makes a site on a pool, without work queues.
