@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/millrace-io/millrace/schemas/job"
 )
 
 // JobsCmd are the commands on jobs.
@@ -47,8 +45,15 @@ func (c *JobsListCmd) Run(con *Console) error {
 
 // listedJob is what the commands read of a job in a list.
 type listedJob struct {
-	job.Job
-	Health job.CrawlHealth `json:"health"`
+	ID         string     `json:"id"`
+	SourceName string     `json:"source_name"`
+	URL        string     `json:"url"`
+	Status     string     `json:"status"`
+	NextRunAt  *time.Time `json:"next_run_at"`
+	Health     struct {
+		Status    string     `json:"status"`
+		LastRunAt *time.Time `json:"last_run_at"`
+	} `json:"health"`
 }
 
 var jobList = listed[listedJob]{
@@ -56,7 +61,7 @@ var jobList = listed[listedJob]{
 	[]string{"JOB", "SOURCE", "STATUS", "HEALTH", "LAST RUN", "NEXT RUN", "URL"},
 	func(j listedJob) []any {
 		return []any{
-			j.ID.String(), j.SourceName, j.Status, j.Health.Status, orNone(j.Health.LastRunAt), orNone(j.NextRunAt), j.URL,
+			j.ID, j.SourceName, j.Status, j.Health.Status, orNone(j.Health.LastRunAt), orNone(j.NextRunAt), j.URL,
 		}
 	},
 }

@@ -12,8 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-
-	"github.com/millrace-io/millrace/schemas/source"
 )
 
 // SourcesCmd are the commands on the sources that are crawled.
@@ -55,15 +53,25 @@ func (c *SourcesListCmd) Run(con *Console) error {
 	return sourceList.print(con, c.Server, c.query(), c.Limit, c.JSON)
 }
 
-var sourceList = listed[source.CrawlSource]{
+// listedSource is what the commands read of a source in a list.
+type listedSource struct {
+	ID        string    `json:"id"`
+	Name      string    `json:"name"`
+	URL       string    `json:"url"`
+	Enabled   bool      `json:"enabled"`
+	Priority  string    `json:"priority"`
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+var sourceList = listed[listedSource]{
 	"/sources", "items", "source",
 	[]string{"SOURCE", "NAME", "PRIORITY", "ENABLED", "CHANGED", "URL"},
-	func(s source.CrawlSource) []any {
+	func(s listedSource) []any {
 		enabled := "yes"
 		if !s.Enabled {
 			enabled = "no"
 		}
-		return []any{s.ID.String(), s.Name, s.Priority, enabled, s.UpdatedAt.UTC().Format(time.RFC3339), s.URL}
+		return []any{s.ID, s.Name, s.Priority, enabled, s.UpdatedAt.UTC().Format(time.RFC3339), s.URL}
 	},
 }
 
