@@ -67,6 +67,25 @@ var Gone = Result{Skipped, "is gone"}
 // Unmatched is the result of a member that has changed since it was found.
 var Unmatched = Result{Skipped, "does not match the filter any more"}
 
+// FilterOf reads the filter of an order.
+func FilterOf[F any](o Order) (f F, err error) {
+	if err := json.Unmarshal(o.Filter, &f); err != nil {
+		return f, fmt.Errorf("read a filter of %s: %w", o.Subject, err)
+	}
+	return f, nil
+}
+
+// EachUUID answers Subject.Each with the ids that a query selects.
+func EachUUID(ctx context.Context, tx Tx, add func(Member) error, query string, args ...any) error {
+	rows, err := tx.Query(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	var id uuid.UUID
+	_, err = pgx.ForEachRow(rows, []any{&id}, func() error { return add(Member{ID: id.String()}) })
+	return err
+}
+
 // Numbers are the ids of members that numbers name.
 func Numbers(members []Member) ([]int64, error) {
 	return parsed(members, func(id string) (int64, error) { return strconv.ParseInt(id, 10, 64) })

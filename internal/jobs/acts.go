@@ -40,31 +40,18 @@ func (s subject) Name() string { return Subject }
 func (s subject) Asked() any { return Asked{} }
 
 func (s subject) Each(ctx context.Context, o acts.Order, add func(acts.Member) error) error {
-	f, err := filterOf(o)
+	asked, err := acts.FilterOf[JobFilter](o)
 	if err != nil {
 		return err
 	}
 	err = s.store.readWhole(ctx, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, "SELECT j.id FROM millrace.jobs AS j "+where+" ORDER BY j.id", f.args()...)
-		if err != nil {
-			return err
-		}
-		var id uuid.UUID
-		_, err = pgx.ForEachRow(rows, []any{&id}, func() error { return add(acts.Member{ID: id.String()}) })
-		return err
+		return acts.EachUUID(ctx, tx, add, "SELECT j.id FROM millrace.jobs AS j "+where+" ORDER BY j.id",
+			asked.Filter().args()...)
 	})
 	if err != nil {
 		return fmt.Errorf("select jobs: %w", err)
 	}
 	return nil
-}
-
-func filterOf(o acts.Order) (Filter, error) {
-	var f JobFilter
-	if err := json.Unmarshal(o.Filter, &f); err != nil {
-		return Filter{}, fmt.Errorf("read a filter of jobs: %w", err)
-	}
-	return f.Filter(), nil
 }
 
 // Take changes the jobs that the filter still matches.
@@ -77,10 +64,11 @@ func (s subject) Take(ctx context.Context, t *queue.Tx, a acts.Act, members []ac
 		}
 		settings = job.ReadDraft(with.Override)
 	}
-	f, err := filterOf(a.Order)
+	asked, err := acts.FilterOf[JobFilter](a.Order)
 	if err != nil {
 		return nil, err
 	}
+	f := asked.Filter()
 	ids, err := acts.UUIDs(members)
 	if err != nil {
 		return nil, err

@@ -42,9 +42,9 @@ func (s *Store) Subject() acts.Subject { return subject{s} }
 func (s subject) Name() string { return Subject }
 
 func (s subject) Each(ctx context.Context, o acts.Order, add func(acts.Member) error) error {
-	var f ErrorFilter
-	if err := json.Unmarshal(o.Filter, &f); err != nil {
-		return fmt.Errorf("read a filter of errors: %w", err)
+	f, err := acts.FilterOf[ErrorFilter](o)
+	if err != nil {
+		return err
 	}
 	if broken := f.Check(); len(broken) > 0 {
 		return &broken[0]

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/queue"
@@ -38,25 +37,16 @@ func (s subject) Name() string { return Subject }
 func (s subject) Asked() any { return Asked{} }
 
 func (s subject) Each(ctx context.Context, o acts.Order, add func(acts.Member) error) error {
-	f, err := filterOf(o)
+	asked, err := acts.FilterOf[SourceFilter](o)
 	if err != nil {
 		return err
 	}
-	rows, err := s.store.pool.Query(ctx, "SELECT id FROM millrace.source "+where+" ORDER BY id", f.args()...)
+	err = acts.EachUUID(ctx, s.store.pool, add, "SELECT id FROM millrace.source "+where+" ORDER BY id",
+		asked.Filter().args()...)
 	if err != nil {
 		return fmt.Errorf("select sources: %w", err)
 	}
-	var id uuid.UUID
-	_, err = pgx.ForEachRow(rows, []any{&id}, func() error { return add(acts.Member{ID: id.String()}) })
-	return err
-}
-
-func filterOf(o acts.Order) (Filter, error) {
-	var f SourceFilter
-	if err := json.Unmarshal(o.Filter, &f); err != nil {
-		return Filter{}, fmt.Errorf("read a filter of sources: %w", err)
-	}
-	return f.Filter(), nil
+	return nil
 }
 
 // Take changes the sources that the filter still matches.
@@ -65,10 +55,11 @@ func (s subject) Take(ctx context.Context, t *queue.Tx, a acts.Act, members []ac
 	if err := json.Unmarshal(a.Arguments, &why); err != nil {
 		return nil, fmt.Errorf("read why sources change: %w", err)
 	}
-	f, err := filterOf(a.Order)
+	asked, err := acts.FilterOf[SourceFilter](a.Order)
 	if err != nil {
 		return nil, err
 	}
+	f := asked.Filter()
 	ids, err := acts.UUIDs(members)
 	if err != nil {
 		return nil, err

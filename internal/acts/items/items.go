@@ -47,9 +47,9 @@ func (s *Subject) Asked() any { return Asked{} }
 
 // Each implements acts.Subject.
 func (s *Subject) Each(ctx context.Context, o acts.Order, add func(acts.Member) error) error {
-	var f ItemFilter
-	if err := json.Unmarshal(o.Filter, &f); err != nil {
-		return fmt.Errorf("read a filter of items: %w", err)
+	f, err := acts.FilterOf[ItemFilter](o)
+	if err != nil {
+		return err
 	}
 	sel, err := s.selection(ctx, o.Move, f)
 	if err != nil {
