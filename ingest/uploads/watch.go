@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/endpoint"
@@ -72,17 +73,29 @@ func (w *Watcher) Run(ctx context.Context) error {
 		return nil
 	}
 	return w.lead.Run(ctx, func(ctx context.Context, _ leader.Term) error {
-		for {
-			if _, err := w.Scan(ctx, time.Time{}); err != nil {
-				return err
+		return w.each(ctx, func(ctx context.Context, looks *uploads.Looks, i int) error {
+			for {
+				if _, err := w.scan(ctx, looks, w.cfg.Places[i], time.Time{}); err != nil {
+					return err
+				}
+				select {
+				case <-ctx.Done():
+					return nil
+				case <-time.After(w.cfg.Every):
+				}
 			}
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-time.After(w.cfg.Every):
-			}
-		}
+		})
 	})
+}
+
+// each does something about all places at once: one that hangs holds up none of the others.
+func (w *Watcher) each(ctx context.Context, do func(ctx context.Context, looks *uploads.Looks, i int) error) error {
+	looks := w.h.store.Looks()
+	all, ctx := errgroup.WithContext(ctx)
+	for i := range w.cfg.Places {
+		all.Go(func() error { return do(ctx, looks, i) })
+	}
+	return all.Wait()
 }
 
 // ScannedFile is a file of a place.
@@ -104,38 +117,67 @@ type Scan struct {
 	More    bool          `json:"more" doc:"Time was up before all files were taken: ask again"`
 }
 
-// Scan looks at all places once. It begins to take no more files when the end has come; zero: no end.
+// Scan looks at all places once. It begins to take no more files when the end has come, and waits no longer for lists of
+// files; zero: no end.
 func (w *Watcher) Scan(ctx context.Context, end time.Time) (scan Scan, err error) {
-	scan = Scan{Places: len(w.cfg.Places), Taken: []ScannedFile{}, Failed: []ScannedFile{}}
-	err = w.h.store.Scanning(ctx, func() error {
-		for _, place := range w.cfg.Places {
-			if err := w.look(ctx, place, end, &scan); err != nil {
-				return err
-			}
-		}
-		return nil
+	scans := make([]Scan, len(w.cfg.Places))
+	err = w.each(ctx, func(ctx context.Context, looks *uploads.Looks, i int) (err error) {
+		scans[i], err = w.scan(ctx, looks, w.cfg.Places[i], end)
+		return err
 	})
+	scan = Scan{Places: len(scans), Taken: []ScannedFile{}, Failed: []ScannedFile{}}
+	for _, at := range scans {
+		scan.Files, scan.Same, scan.Waiting = scan.Files+at.Files, scan.Same+at.Same, scan.Waiting+at.Waiting
+		scan.Taken, scan.Failed = append(scan.Taken, at.Taken...), append(scan.Failed, at.Failed...)
+		scan.More = scan.More || at.More
+	}
 	return scan, err
 }
 
-func (w *Watcher) look(ctx context.Context, place *references.Place, end time.Time, scan *Scan) error {
-	fail := func(path, text string) {
-		w.log.Warn("a file is not taken", "place", place.Name, "path", path, "reason", text)
-		scan.Failed = append(scan.Failed, ScannedFile{Place: place.Name, Path: path, Error: text})
+// errTimeUp ends a wait for a place.
+var errTimeUp = errors.New("time is up")
+
+func (w *Watcher) scan(ctx context.Context, looks *uploads.Looks, place *references.Place, end time.Time) (scan Scan, err error) {
+	waiting, cancel := ctx, context.CancelFunc(func() {})
+	if !end.IsZero() {
+		waiting, cancel = context.WithDeadlineCause(ctx, end, errTimeUp)
 	}
-	entries, err := place.List(ctx)
-	if err != nil {
-		if ctx.Err() != nil {
-			return err
+	defer cancel()
+	err = looks.At(waiting, place.Name, func() error {
+		entries, err := place.List(waiting)
+		if err != nil {
+			return w.away(waiting, place, err, &scan)
 		}
-		fail("", err.Error())
-		return w.h.store.Away(ctx, place.Name, err.Error())
+		return w.look(ctx, place, entries, end, &scan)
+	})
+	if errors.Is(err, errTimeUp) {
+		scan.More = true
+		return scan, nil
 	}
+	return scan, err
+}
+
+func (w *Watcher) away(ctx context.Context, place *references.Place, err error, scan *Scan) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	w.fail(scan, place, "", err.Error())
+	return w.h.store.Away(ctx, place.Name, err.Error())
+}
+
+func (w *Watcher) fail(scan *Scan, place *references.Place, path, text string) {
+	w.log.Warn("a file is not taken", "place", place.Name, "path", path, "reason", text)
+	scan.Failed = append(scan.Failed, ScannedFile{Place: place.Name, Path: path, Error: text})
+}
+
+func (w *Watcher) look(
+	ctx context.Context, place *references.Place, entries []references.Entry, end time.Time, scan *Scan,
+) error {
 	var all []uploads.Listed
 	for _, e := range entries {
 		switch {
 		case !utf8.ValidString(e.Path) || strings.ContainsRune(e.Path, 0):
-			fail(strings.ToValidUTF8(e.Path, "\ufffd"), "its name must be valid UTF-8")
+			w.fail(scan, place, strings.ToValidUTF8(e.Path, "\ufffd"), "its name must be valid UTF-8")
 		case e.Empty:
 			scan.Waiting++
 		default:
@@ -153,7 +195,7 @@ func (w *Watcher) look(ctx context.Context, place *references.Place, end time.Ti
 			scan.More = true
 			return nil
 		}
-		if err := w.takeOne(ctx, place, path, scan, fail); err != nil {
+		if err := w.takeOne(ctx, place, path, scan); err != nil {
 			return err
 		}
 	}
@@ -161,9 +203,7 @@ func (w *Watcher) look(ctx context.Context, place *references.Place, end time.Ti
 }
 
 // takeOne makes an upload of a file, and notes why where it does not.
-func (w *Watcher) takeOne(
-	ctx context.Context, place *references.Place, path string, scan *Scan, fail func(path, text string),
-) error {
+func (w *Watcher) takeOne(ctx context.Context, place *references.Place, path string, scan *Scan) error {
 	from := uploads.Origin{Place: place.Name, Path: path}
 	id, err := w.take(ctx, place, from)
 	switch {
@@ -178,7 +218,7 @@ func (w *Watcher) takeOne(
 		return w.h.store.NotTaken(ctx, from, uploads.WatchSame, nil)
 	}
 	text, state := w.reason(err)
-	fail(path, text)
+	w.fail(scan, place, path, text)
 	return w.h.store.NotTaken(ctx, from, state, &text)
 }
 

@@ -2,6 +2,8 @@ package uploads
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/endpoint"
+	"github.com/millrace-io/millrace/internal/objects"
 	"github.com/millrace-io/millrace/internal/uploads"
 	"github.com/millrace-io/millrace/internal/uploads/references"
 )
@@ -211,6 +214,39 @@ func TestWatchTogether(t *testing.T) {
 	for end := time.Now().Add(time.Minute); len(w.uploads()) < 10 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 	}
 	if names := w.uploads(); len(names) != 10 {
+		t.Errorf("%q", names)
+	}
+}
+
+// TestWatchApart: a place whose list does not end holds up neither other places nor those who ask for a look.
+func TestWatchApart(t *testing.T) {
+	slow := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		for r.Context().Err() == nil {
+			_, _ = rw.Write([]byte(" "))
+			rw.(http.Flusher).Flush()
+			time.Sleep(10 * time.Millisecond)
+		}
+	}))
+	t.Cleanup(slow.Close)
+	s3, err := objects.NewS3(objects.S3Config{Endpoint: slow.URL, AccessKey: "a", SecretKey: "b", Region: "us-east-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hung, err := references.NewPlace(references.Config{S3: s3}, "s3://shop/in/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := watch(t, WatchConfig{Settle: time.Nanosecond, Every: time.Millisecond})
+	w.watcher.cfg.Places = append([]*references.Place{hung}, w.watcher.cfg.Places...)
+	w.write("a.csv", "x\n1\n")
+	scan, err := w.watcher.Scan(t.Context(), time.Now().Add(time.Second))
+	if err != nil || scan.Places != 2 || scan.Files != 1 || !scan.More || len(scan.Failed) > 0 {
+		t.Errorf("a look for a second: %+v, %v", scan, err)
+	}
+	embeddedtest.Go(t, w.watcher.Run)
+	for end := time.Now().Add(time.Minute); len(w.uploads()) == 0 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	}
+	if names := w.uploads(); len(names) != 1 {
 		t.Errorf("%q", names)
 	}
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // States of a file in a watched place.
@@ -144,42 +146,80 @@ func (s *Store) WatchedFiles(ctx context.Context, state string, limit int) ([]Wa
 	return all, nil
 }
 
-// scanLock is the advisory lock of who looks at watched places.
+// scanLock is the class of the advisory locks of who looks at a watched place.
 const scanLock int64 = 0x75706c64_7363616e
 
-// Scanning does something while nobody else does it in any process. It waits for its turn, and holds no connection
-// meanwhile: who is at work needs some.
-func (s *Store) Scanning(ctx context.Context, do func() error) error {
+// Looks keeps locks of watched places, on one connection for all of them, and on none while it waits: who is at work needs
+// some. It is safe for concurrent use, at one place each time.
+type Looks struct {
+	pool *pgxpool.Pool
+	mu   sync.Mutex
+	conn *pgxpool.Conn // has the locks; nil: there are none
+	held int
+}
+
+// Looks returns a keeper of locks.
+func (s *Store) Looks() *Looks { return &Looks{pool: s.pool} }
+
+// At does something about a place while nobody else does it in any process. It waits for its turn.
+func (l *Looks) At(ctx context.Context, place string, do func() error) error {
 	for {
-		alone, err := s.scanAlone(ctx, do)
-		if err != nil || alone {
-			return err
+		alone, err := l.lock(ctx, place)
+		if err != nil {
+			return fmt.Errorf("look at %s: %w", place, err)
+		}
+		if alone {
+			defer l.unlock(ctx, place)
+			return do()
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("wait for another look at watched places: %w", context.Cause(ctx))
-		case <-time.After(scanRetry):
+			return fmt.Errorf("wait for another look at %s: %w", place, context.Cause(ctx))
+		case <-time.After(lookRetry):
 		}
 	}
 }
 
-const scanRetry = 100 * time.Millisecond
+const lookRetry = 100 * time.Millisecond
 
-func (s *Store) scanAlone(ctx context.Context, do func() error) (alone bool, err error) {
-	conn, err := s.pool.Acquire(ctx)
-	if err != nil {
-		return false, fmt.Errorf("look at watched places: %w", err)
-	}
-	defer conn.Release()
-	if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", scanLock).Scan(&alone); err != nil || !alone {
-		return false, err
-	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		if _, err := conn.Exec(ctx, "SELECT pg_advisory_unlock($1)", scanLock); err != nil {
-			_ = conn.Conn().Close(ctx) // that ends the lock, too
+func (l *Looks) lock(ctx context.Context, place string) (alone bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conn == nil {
+		if l.conn, err = l.pool.Acquire(ctx); err != nil {
+			return false, err
 		}
-	}()
-	return true, do()
+	}
+	if alone, err = l.ask(ctx, "pg_try_advisory_lock", place); alone {
+		l.held++
+	} else if l.held == 0 {
+		l.release()
+	}
+	return alone, err
+}
+
+// unlock also gives up the locks of other places where it fails, as their keeper does whose connection breaks: what is
+// taken is taken once nevertheless.
+func (l *Looks) unlock(ctx context.Context, place string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if unlocked, err := l.ask(ctx, "pg_advisory_unlock", place); err != nil || !unlocked {
+		_ = l.conn.Conn().Close(ctx)
+	}
+	if l.held--; l.held == 0 {
+		l.release()
+	}
+}
+
+func (l *Looks) release() {
+	l.conn.Release()
+	l.conn = nil
+}
+
+// ask does not end with ctx: that would close the connection, and end the locks of other places.
+func (l *Looks) ask(ctx context.Context, function, place string) (yes bool, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	err = l.conn.QueryRow(ctx, "SELECT "+function+"(hashtextextended($1, $2))", place, scanLock).Scan(&yes)
+	return yes, err
 }
