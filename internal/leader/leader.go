@@ -75,11 +75,13 @@ func (t Term) Lock() (backend int32, key int64) { return int32(t.backend), t.key
 // Run has this process lead whenever there is no other leader, until ctx ends. It
 // calls lead for each term, which ends when lead returns, and begins no other term
 // before that. Errors of lead and of Postgres are logged, the first of a row as a
-// warning. Run returns nil.
+// warning: a term that has lasted for Silence ends a row. Run returns nil.
 func (c *Candidate) Run(ctx context.Context, lead func(ctx context.Context, term Term) error) error {
 	failing := false
 	for ctx.Err() == nil {
+		begun := time.Now()
 		led, err := c.stand(ctx, lead)
+		failing = failing && !(led && time.Since(begun) > c.cfg.Silence)
 		switch {
 		case ctx.Err() != nil:
 		case err != nil && !failing:

@@ -3,6 +3,7 @@ package leader_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -166,6 +167,44 @@ func TestOne(t *testing.T) {
 		if n := e.leading.Load(); n != 1 {
 			t.Errorf("%d lead", n)
 		}
+	}
+}
+
+// warnings counts what is logged as a warning or worse.
+type warnings struct{ n atomic.Int32 }
+
+func (w *warnings) Write(p []byte) (int, error) {
+	w.n.Add(1)
+	return len(p), nil
+}
+
+// TestFailures: of failures in a row the first is a warning, and so is the first after a term that has lasted.
+func TestFailures(t *testing.T) {
+	e := newElection(t)
+	var told warnings
+	const silence = time.Second
+	c, err := leader.New(leader.Config{Name: "test", Key: 7, Retry: 10 * time.Millisecond, Silence: silence}, e.pool,
+		slog.New(slog.NewTextHandler(&told, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var terms, before int32
+	_ = c.Run(ctx, func(ctx context.Context, _ leader.Term) error {
+		switch terms++; terms {
+		case 3:
+			if n := told.n.Load(); n != 1 {
+				t.Errorf("%d warnings of two failures in a row", n)
+			}
+			<-time.After(2 * silence)
+		case 4:
+			before = told.n.Load()
+			cancel()
+		}
+		return errors.New("the work fails")
+	})
+	if before != 2 {
+		t.Errorf("%d warnings after a failure that ended a long term, want another one", before)
 	}
 }
 
