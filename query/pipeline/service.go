@@ -152,7 +152,10 @@ func (s *Service) assemble() (err error) {
 	if err != nil {
 		return err
 	}
-	s.streamEnd = &streamEnd{nc: s.deps.NATS, js: s.deps.JetStream, folded: func() uint64 { return s.mirror.Position().Folded }}
+	s.streamEnd = &streamEnd{
+		nc: s.deps.NATS, js: s.deps.JetStream, durable: s.mirror.Durable,
+		folded: func() uint64 { return s.mirror.Position().Folded },
+	}
 	s.events = events.New(events.Config{
 		Stages: s.cfg.Stages, Now: s.cfg.Now, Store: s.store, Folded: s.folded, Notes: s.notes, Analysing: s.analysing,
 	})

@@ -34,6 +34,8 @@ type streamEnd struct {
 	nc     *nats.Conn
 	js     jetstream.JetStream
 	folded func() uint64
+	// durable returns up to which sequence projectors say that they have folded.
+	durable func() uint64
 
 	mu     sync.Mutex
 	last   uint64
@@ -161,8 +163,8 @@ func (e *streamEnd) standsStill() bool {
 	return e.err != nil || !e.movedAt.IsZero() && time.Since(e.movedAt) > stuckAfter
 }
 
-// check fails when the view is behind and does not move: then no projector is
-// at work. One that catches up is no failure.
+// check fails when the view is behind and does not move: then no projector is at work, or this
+// process does not get what they fold. One that catches up is no failure.
 func (e *streamEnd) check(ctx context.Context) error {
 	last, err := e.end(ctx, 0)
 	if err != nil {
@@ -179,9 +181,14 @@ func (e *streamEnd) check(ctx context.Context) error {
 		e.moved, e.movedAt = folded, time.Now()
 		return nil
 	}
-	if since := time.Since(e.movedAt); since > stuckAfter {
-		return fmt.Errorf("the funnel is behind by %d messages and has not moved for %s: no projector folds",
-			last-folded, since.Round(time.Second))
+	since := time.Since(e.movedAt)
+	if since <= stuckAfter {
+		return nil
 	}
-	return nil
+	why := "no projector folds"
+	if durable := e.durable(); durable > folded {
+		why = fmt.Sprintf("projectors have folded %d of them, which this process cannot read", durable-folded)
+	}
+	return fmt.Errorf("the funnel is behind by %d messages and has not moved for %s: %s",
+		last-folded, since.Round(time.Second), why)
 }

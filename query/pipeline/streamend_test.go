@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,8 +17,10 @@ import (
 // about, however long ago, is not taken for one that has stood still since.
 func TestNoProjectorIsAtWork(t *testing.T) {
 	srv := natstest.Start(t, stream.Config{})
-	var folded uint64
-	e := &streamEnd{nc: srv.Connect(), js: srv.JetStream(), folded: func() uint64 { return folded }}
+	var folded, durable uint64
+	e := &streamEnd{
+		nc: srv.Connect(), js: srv.JetStream(), folded: func() uint64 { return folded }, durable: func() uint64 { return durable },
+	}
 	publish := func() {
 		if _, err := e.js.Publish(t.Context(), stream.EventSubject("crawled", [32]byte{}), []byte("{}")); err != nil {
 			t.Fatal(err)
@@ -38,6 +41,12 @@ func TestNoProjectorIsAtWork(t *testing.T) {
 		pass()
 		if err := e.check(t.Context()); err == nil || !e.standsStill() {
 			t.Fatalf("nothing has moved for a minute: %v, and it is stalled: %t", err, e.standsStill())
+		} else if !strings.HasSuffix(err.Error(), ": no projector folds") {
+			t.Error(err)
+		}
+		durable = folded + 1 // only this process does not have it
+		if err := e.check(t.Context()); err == nil || !strings.HasSuffix(err.Error(), ": projectors have folded 1 of them, which this process cannot read") {
+			t.Error(err)
 		}
 		publish()
 		folded++

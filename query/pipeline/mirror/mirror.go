@@ -193,6 +193,14 @@ func (m *Mirror) Position() Position {
 	return m.pos.of(m.state.folded)
 }
 
+// Durable returns the sequence up to which projectors say that they have folded everything,
+// whether or not this mirror has it.
+func (m *Mirror) Durable() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.pos.of(m.pos.durable).Folded
+}
+
 // landing is how long Landed waits for a batch to be durable.
 const landing = time.Second
 
