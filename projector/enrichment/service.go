@@ -143,11 +143,15 @@ func (s *Service) follow(ctx context.Context, t tables) error {
 			return err
 		}
 		if stored > at {
-			var written uint64
-			if at, written, err = s.step(ctx, t, at, stored); err != nil {
+			end, written, err := s.step(ctx, t, at, stored, last)
+			switch {
+			case errors.Is(err, errDeleted):
+				looked = time.Time{}
+			case err != nil:
 				return err
+			default:
+				at, last = end, max(last, written)
 			}
-			last = max(last, written)
 			continue
 		}
 		select {
@@ -178,9 +182,13 @@ func (s *Service) stored(ctx context.Context) (uint64, error) {
 	return r.From, err
 }
 
-// step enriches what comes next behind a position, and returns the position behind that, and the last sequence of which there
-// are rows; 0: there are none.
-func (s *Service) step(ctx context.Context, t tables, at, stored uint64) (end, last uint64, err error) {
+// errDeleted is the error of a step meanwhile somebody has deleted analyses. It writes nothing: rows of a higher sequence would
+// hide what is missing before them.
+var errDeleted = errors.New("analyses were deleted")
+
+// step enriches what comes next behind a position, and returns the position behind that, and the last sequence that it has
+// written rows of; 0: there are none. There were rows up to last.
+func (s *Service) step(ctx context.Context, t tables, at, stored, last uint64) (end, written uint64, err error) {
 	if end, err = t.end(ctx, at, stored); err != nil {
 		return at, 0, err
 	}
@@ -194,7 +202,14 @@ func (s *Service) step(ctx context.Context, t tables, at, stored uint64) (end, l
 			return at, 0, err
 		}
 	}
-	if err := t.write(ctx, items, found, s.asked()); err != nil {
+	now, err := t.number(ctx, "position", s.asked())
+	if err == nil && now < last {
+		err = errDeleted
+	}
+	if err == nil {
+		err = t.write(ctx, items, found, s.asked())
+	}
+	if err != nil {
 		return at, 0, err
 	}
 	s.metrics.stored(found)

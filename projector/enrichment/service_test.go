@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -224,6 +225,28 @@ func TestAgain(t *testing.T) {
 		}
 		s.await(4, "impact = 25")
 	}
+}
+
+// TestAgainMeanwhile: analyses that are deleted while an analyser is at work on later ones are made again, too.
+func TestAgainMeanwhile(t *testing.T) {
+	s := newSite(t)
+	s.store(3)
+	s.store(3)
+	s.run(Config{Analyse: true})
+	stop := s.answer(positive)
+	s.await(4, "sentiment = 'positive'")
+	stop()
+	var once sync.Once
+	s.answer(func(r schema.AnalyserRequest) any {
+		once.Do(func() {
+			if err := s.conn.Exec(t.Context(), "DELETE FROM item_analyses WHERE seq >= 1"); err != nil {
+				t.Error(err)
+			}
+		})
+		return positive(r)
+	})
+	s.store(3)
+	s.await(6, "sentiment = 'positive'")
 }
 
 // TestAway: while nobody answers everything waits, the circuit breaker opens, and outcomes come
