@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/processes"
 )
 
@@ -25,6 +26,17 @@ func (c *collector) complete() {
 		for _, a := range p.Alerts {
 			if !slices.Contains(c.st.Alerts, a) {
 				c.st.Alerts = append(c.st.Alerts, a)
+			}
+		}
+		for _, damage := range p.Damage {
+			if !slices.Contains(c.st.Problems, damage) {
+				c.st.Problems = append(c.st.Problems, damage)
+			}
+		}
+		for _, off := range p.Off {
+			known := slices.ContainsFunc(c.st.Off, func(o httpapi.Off) bool { return o.System == off.System && o.Part == off.Part })
+			if off.Part != "" && !known { // systems that are off as a whole are off at that process alone
+				c.st.Off = append(c.st.Off, off)
 			}
 		}
 	}
@@ -142,8 +154,33 @@ func (st *Status) judgeProcesses() {
 			st.Problems = append(st.Problems, name(p)+" is not ready")
 		}
 	}
-	for _, a := range st.Alerts {
-		st.Attention = append(st.Attention, fmt.Sprintf("alert %s: %s", a.Name, a.Detail))
+	st.judgeAlerts()
+}
+
+// judgeAlerts tells of each gauge whose condition holds once, with the processes that say so, if there are several.
+func (st *Status) judgeAlerts() {
+	type told struct{ alert, gauge string }
+	var order []told
+	texts, by := map[told]string{}, map[told][]string{}
+	for _, p := range st.Processes {
+		for _, a := range p.Alerts {
+			gauge, _, _ := strings.Cut(a.Detail, "} ")
+			if gauge == a.Detail { // it has no labels
+				gauge, _, _ = strings.Cut(a.Detail, " ")
+			}
+			t := told{a.Name, gauge}
+			if texts[t] == "" {
+				order, texts[t] = append(order, t), fmt.Sprintf("alert %s: %s", a.Name, a.Detail)
+			}
+			by[t] = append(by[t], name(p))
+		}
+	}
+	for _, t := range order {
+		text := texts[t]
+		if len(st.Processes) > 1 {
+			text += ", says " + strings.Join(by[t], ", ")
+		}
+		st.Attention = append(st.Attention, text)
 	}
 }
 

@@ -72,14 +72,16 @@ func TestStatus(t *testing.T) {
 
 // split are the processes of an installation with split roles, one of which is silent.
 const split = `{"processes":[
-	{"id":"a","host":"node-1","roles":["query"],"version":"v1.2.3","answers":true,"ready":false,"gauges":[
+	{"id":"a","host":"node-1","roles":["query"],"version":"v1.2.3","answers":true,"ready":false,
+		"alerts":[{"name":"MillraceOutboxWaiting","detail":"millrace_outbox_oldest_age_seconds{stream=\"SOURCES\"} 128"}],"gauges":[
 		{"name":"millrace_projector_behind","labels":{"group":"3"},"value":7},
 		{"name":"millrace_projector_behind_seconds","labels":{"group":"3"},"value":31},
 		{"name":"millrace_queue_ready","labels":{"queue":"mail"},"value":5},
 		{"name":"millrace_queue_dead","labels":{"queue":"mail"},"value":2},
 		{"name":"millrace_queue_oldest_ready_age_seconds","labels":{"queue":"mail"},"value":60}]},
 	{"id":"b","host":"node-2","roles":["ingest","scheduler"],"answers":true,"ready":true,
-		"alerts":[{"name":"MillraceOutboxWaiting","detail":"millrace_outbox_oldest_age_seconds 130"}],"gauges":[
+		"damage":["stream SHARDS has lost 2 messages"],"off":[{"system":"uploads","part":"runner","reason":"no such table"}],
+		"alerts":[{"name":"MillraceOutboxWaiting","detail":"millrace_outbox_oldest_age_seconds{stream=\"SOURCES\"} 130"}],"gauges":[
 		{"name":"millrace_projector_behind","labels":{},"value":1},
 		{"name":"millrace_dlq_messages","value":3},
 		{"name":"millrace_dlq_letters","labels":{"reason":"json"},"value":3}]},
@@ -99,9 +101,13 @@ func TestStatusSplit(t *testing.T) {
 	}
 	mustHave(t, out,
 		"! slot group 3 is 7 events, 31 seconds, behind the stream", "! query on node-1 is not ready",
-		"- alert MillraceOutboxWaiting: millrace_outbox_oldest_age_seconds 130",
+		`- alert MillraceOutboxWaiting: millrace_outbox_oldest_age_seconds{stream="SOURCES"} 128, says query on node-1, `+
+			"ingest,scheduler on node-2", "! stream SHARDS has lost 2 messages", "! uploads is off: its part runner fails: no such table",
 		"mail 5 0 0 0 2 2 1m0s", "Dead letters: 3", "json 3", "- 3 dead letters (millrace dlq list)",
 	)
+	if n := strings.Count(out, "MillraceOutboxWaiting"); n != 1 {
+		t.Errorf("the alert is told %d times in:\n%s", n, out)
+	}
 	for _, want := range []string{"ingest,scheduler node-2", "projector node-3", "query node-1 v1.2.3"} {
 		if !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
 			t.Errorf("no %q in:\n%s", want, out)
