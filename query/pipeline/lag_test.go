@@ -8,7 +8,6 @@ import (
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/natstest"
-	"github.com/millrace-io/millrace/query/live/livetest"
 	"github.com/millrace-io/millrace/query/pipeline/mirror"
 	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -41,8 +40,8 @@ func TestLag(t *testing.T) {
 	}
 	var positions at
 	l := lagging{js, &positions}
-	if got, _ := livetest.State[LiveLag](t, lagView(js, &positions)); got.LastSeq != 200 || len(got.Groups) != 0 {
-		t.Errorf("while no groups are known: %+v", got)
+	if got, err := l.measure(t.Context()); err != nil || got.LastSeq != 200 || len(got.Groups) != 0 {
+		t.Errorf("while no groups are known: %+v, %v", got, err)
 	}
 	for _, groups := range []uint32{1, 2, 3, 256} {
 		layout, err := slots.New(groups)

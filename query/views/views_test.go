@@ -2,6 +2,7 @@ package views
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"os"
@@ -14,7 +15,6 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/query/live"
-	"github.com/millrace-io/millrace/query/live/livetest"
 	"github.com/millrace-io/millrace/schemas/item"
 )
 
@@ -43,7 +43,7 @@ func (l *letters) Newest(_ context.Context, most int) ([]LiveLetter, error) {
 func TestDeadLetters(t *testing.T) {
 	l := &letters{}
 	v := DeadLettersOf(l)
-	if got, s := livetest.State[LiveLetters](t, v); got.Count != 0 ||
+	if got, s := stateOf[LiveLetters](t, v); got.Count != 0 ||
 		!strings.Contains(string(s.Body), `"newest":[]`) {
 		t.Errorf("%s", s.Body)
 	}
@@ -52,13 +52,13 @@ func TestDeadLetters(t *testing.T) {
 	}
 	l.count, l.last = 25, 30
 	for range 3 {
-		if got, _ := livetest.State[LiveLetters](t, v); got.Count != 25 || len(got.Newest) != newestLetters ||
+		if got, _ := stateOf[LiveLetters](t, v); got.Count != 25 || len(got.Newest) != newestLetters ||
 			got.Newest[0].ID != 30 || got.Newest[0].Reason == "" {
 			t.Errorf("%+v", got)
 		}
 	}
 	l.count = 24 // one was replayed
-	if got, _ := livetest.State[LiveLetters](t, v); got.Count != 24 {
+	if got, _ := stateOf[LiveLetters](t, v); got.Count != 24 {
 		t.Errorf("%+v", got)
 	}
 	if l.read != 2 {
@@ -91,7 +91,7 @@ func TestQueues(t *testing.T) {
 		},
 	}}
 	v := QueuesOf(s)
-	got, first := livetest.State[LiveQueues](t, v)
+	got, first := stateOf[LiveQueues](t, v)
 	want := []LiveQueue{
 		{Name: "shard-worker", Ready: 3, OldestSince: &since},
 		{Name: "mail", Delayed: 4, Running: 5, Done: 6, Failed: 7, Dead: 1, Cancelled: 2, Paused: true},
@@ -99,15 +99,29 @@ func TestQueues(t *testing.T) {
 	if !reflect.DeepEqual(got.Queues, want) {
 		t.Errorf("%s", first.Body)
 	}
-	if _, again := livetest.State[LiveQueues](t, v); again.Numbers != first.Numbers {
+	if _, again := stateOf[LiveQueues](t, v); again.Numbers != first.Numbers {
 		t.Error("the same queues are news")
 	}
 	s.queues[1].Counts[item.Started]++
-	if _, other := livetest.State[LiveQueues](t, v); other.Numbers == first.Numbers {
+	if _, other := stateOf[LiveQueues](t, v); other.Numbers == first.Numbers {
 		t.Error("a change is no news")
 	}
 	s.fail = errors.New("no database")
 	refused(t, v, s.fail)
+}
+
+// stateOf computes a view, whose state has the type T.
+func stateOf[T any](t *testing.T, v live.View) (state T, s live.Snapshot) {
+	t.Helper()
+	_, source, _ := v.Open(auth.Caller{}, nil)
+	s, err := source.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(s.Body, &state); err != nil {
+		t.Fatal(err)
+	}
+	return state, s
 }
 
 // refused checks that readers are told something else than the cause, and the
