@@ -14,13 +14,6 @@ import (
 	"github.com/millrace-io/millrace/schemas/item"
 )
 
-// Dispatch decides about a batch of jobs that are due, in one transaction, and tells
-// whether more may be.
-func (s *Scheduler) Dispatch(ctx context.Context) (more bool, err error) {
-	wait, err := s.dispatch(ctx)
-	return wait == 0 && err == nil, err
-}
-
 // dispatch decides about a batch of jobs, and returns when there is more to decide; 0: at
 // once, else between half of Config.Every and all of it. Jobs that are due one shortly after
 // the other share a transaction, so that others have the processor meanwhile.

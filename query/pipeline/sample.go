@@ -34,9 +34,6 @@ func NewScores(counts map[float64]uint64) Scores {
 // Size returns how many scores the sample has.
 func (s Scores) Size() uint64 { return uint64(floats.Sum(s.counts)) }
 
-// Mean returns the mean, NaN for an empty sample.
-func (s Scores) Mean() float64 { return stat.Mean(s.values, s.counts) }
-
 // deviation is the standard deviation, 0 for fewer than two scores.
 func (s Scores) deviation() float64 {
 	if s.Size() < 2 {
