@@ -347,7 +347,7 @@ func TestAllFaults(t *testing.T) {
 	} {
 		text := s.want(400, path, strings.Replace(c.body, "{", `{"prefix":1,`, 1))
 		c.fields += " prefix"
-		for _, field := range strings.Fields(c.fields) {
+		for field := range strings.FieldsSeq(c.fields) {
 			if !strings.Contains(text, `"field":"`+field+`"`) {
 				t.Errorf("%s: %s does not name %s", path, text, field)
 			}
@@ -358,7 +358,7 @@ func TestAllFaults(t *testing.T) {
 		`{"items":[{"payload":1,"key":"\ud800"}]}`:                            "items",
 	} {
 		text := s.want(400, "/queues/mail/items", body)
-		for _, field := range strings.Fields(fields) {
+		for field := range strings.FieldsSeq(fields) {
 			if !strings.Contains(text, `"field":"`+field+`"`) {
 				t.Errorf("%s: %s does not name %s", body, text, field)
 			}

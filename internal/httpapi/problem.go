@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -103,9 +104,7 @@ func WriteProblemDocument(w http.ResponseWriter, p *Problem, document any) {
 		reportCause(w, p.cause)
 	}
 	h := w.Header()
-	for key, values := range p.header {
-		h[key] = values
-	}
+	maps.Copy(h, p.header)
 	h.Set("Content-Type", problemType)
 	h.Del("Content-Length")
 	w.WriteHeader(p.Status)

@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -78,9 +79,7 @@ func (h *handling) all(ctx context.Context, events []Event) ([]Outcome, error) {
 		stored[id] = true
 	}
 	had := map[uuid.UUID]*record{}
-	for id, r := range h.jobs {
-		had[id] = r
-	}
+	maps.Copy(had, h.jobs)
 	outcomes, touched := make([]Outcome, len(events)), map[uuid.UUID]bool{}
 	order := make([]int, len(events))
 	for i := range order {

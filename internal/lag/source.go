@@ -3,6 +3,7 @@ package lag
 import (
 	"context"
 	"errors"
+	"maps"
 	"strconv"
 	"time"
 
@@ -85,9 +86,7 @@ func (c Config) reasons(d durable, open []slots.Group, now time.Time) map[uint32
 		}
 	}
 	if c.Unfolded != nil {
-		for id, reason := range c.Unfolded() {
-			reasons[id] = reason
-		}
+		maps.Copy(reasons, c.Unfolded())
 	}
 	return reasons
 }

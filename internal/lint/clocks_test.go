@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -66,10 +67,5 @@ func calls(call *ast.CallExpr, pkg string, names ...string) bool {
 	if of, ok := f.X.(*ast.Ident); pkg != "" && (!ok || of.Name != pkg) {
 		return false
 	}
-	for _, name := range names {
-		if f.Sel.Name == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(names, f.Sel.Name)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"reflect"
@@ -307,9 +308,7 @@ func apply(state map[uuid.UUID]map[string]any, e told) error {
 				return fmt.Errorf("%s is %v, and was %v", field, got, value)
 			}
 		}
-		for field, value := range payload["current"].(map[string]any) {
-			state[e.SourceID][field] = value
-		}
+		maps.Copy(state[e.SourceID], payload["current"].(map[string]any))
 	default:
 		enabled := e.Type == source.Enabled
 		if state[e.SourceID]["enabled"] == enabled {

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"strings"
 	"testing"
 )
@@ -36,9 +37,7 @@ func bookOf(t *testing.T, parts map[string]string) []byte {
 	all := map[string]string{
 		"[Content_Types].xml": bookTypes, "_rels/.rels": bookLinks, "xl/workbook.xml": bookText, "xl/_rels/workbook.xml.rels": sheetLinks,
 	}
-	for name, text := range parts {
-		all[name] = text
-	}
+	maps.Copy(all, parts)
 	var book bytes.Buffer
 	z := zip.NewWriter(&book)
 	for name, text := range all {

@@ -126,7 +126,7 @@ func (s *sink) insert(ctx context.Context, c *cut) error {
 // insertOutcomes stores the outcomes, exactly once.
 func (s *sink) insertOutcomes(ctx context.Context, c *cut, token string) error {
 	landed := map[uint64]bool{}
-	for attempt := 0; attempt < 3; attempt++ {
+	for attempt := range 3 {
 		if err := s.markStored(ctx, c.retries); err != nil {
 			return err
 		}

@@ -327,7 +327,7 @@ func TestResume(t *testing.T) {
 	for range batches / 2 {
 		s.store(size)
 	}
-	for n := int64(0); n < 4; n++ {
+	for n := range int64(4) {
 		_, stop := s.run(Config{Analyse: true})
 		for begin := time.Now(); asked.Load() < 60*(n+1) && time.Since(begin) < patience; time.Sleep(time.Millisecond) {
 		}

@@ -174,7 +174,7 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 func acceptsGzip(r *http.Request) bool {
-	for _, coding := range strings.Split(r.Header.Get("Accept-Encoding"), ",") {
+	for coding := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
 		name, weight, _ := strings.Cut(strings.TrimSpace(coding), ";")
 		if name == "gzip" {
 			return strings.ReplaceAll(weight, " ", "") != "q=0"

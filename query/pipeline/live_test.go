@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"reflect"
@@ -225,9 +226,7 @@ func testEventStreamAccess(t *testing.T, r *rig) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for key, values := range tc.header {
-			req.Header[key] = values
-		}
+		maps.Copy(req.Header, tc.header)
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil || resp.StatusCode != tc.status {
 			t.Errorf("%s: %+v, %v", name, resp, err)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/url"
 	"slices"
@@ -57,9 +58,7 @@ func (u *uploading) measurePages(ctx context.Context, pages []uploadPage, when s
 		for begin := time.Now(); len(own.latency) < 1000 && time.Since(begin) < 2*u.window(); {
 			start := time.Now()
 			query := url.Values{"pageSize": {strconv.Itoa(pageSize)}, "after": {page.after()}}
-			for name, value := range page.query {
-				query[name] = value
-			}
+			maps.Copy(query, page.query)
 			if err := u.get(ctx, u.user, page.path, query, nil); err != nil {
 				return err
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -131,9 +132,7 @@ func (c *corpus) repeat(e sent, stage int) {
 func (c *corpus) add(e sent) {
 	if c.backfill {
 		metadata := map[string]any{"backfilled": true}
-		for name, value := range e.Metadata {
-			metadata[name] = value
-		}
+		maps.Copy(metadata, e.Metadata)
 		e.Metadata = metadata
 	}
 	c.events = append(c.events, e)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -60,10 +61,8 @@ func TestCrawlBatches(t *testing.T) {
 			status, answer = s.with(t, "", method, path, body)
 			return status == http.StatusServiceUnavailable
 		})
-		for _, w := range want {
-			if status == w {
-				return
-			}
+		if slices.Contains(want, status) {
+			return
 		}
 		t.Fatalf("%s %s: %d %s", method, path, status, answer)
 	}

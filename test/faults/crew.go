@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -132,9 +133,7 @@ func (c *crew) piece(queue string, it takenItem) piece {
 // about is the path and the body by which a worker says something of what it has.
 func (c *crew) about(t taking, move string, more map[string]any) (path string, body map[string]any) {
 	body = map[string]any{"worker": t.worker}
-	for k, v := range more {
-		body[k] = v
-	}
+	maps.Copy(body, more)
 	if t.generation > 0 {
 		body["generation"] = t.generation
 	}

@@ -162,7 +162,7 @@ func readRecording(t *testing.T, name string) recording {
 }
 
 func parseValues(text string) (values []float64, err error) {
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		n := 1
 		if times, value, many := strings.Cut(word, "*"); many {
 			if n, err = strconv.Atoi(times); err != nil {

@@ -134,7 +134,7 @@ func functionNames(conn *chdb.Conn) ([]string, error) {
 
 func words(s string) map[string]bool {
 	set := map[string]bool{}
-	for _, w := range strings.Fields(s) {
+	for w := range strings.FieldsSeq(s) {
 		set[w] = true
 	}
 	return set

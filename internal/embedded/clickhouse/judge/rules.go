@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -25,9 +26,7 @@ func New(database string, functions []string) *Rules {
 	lists := Lists()
 	all := List{}
 	for _, kind := range []string{"functions", "aggregates"} {
-		for name, verdict := range lists[kind] {
-			all[name] = verdict
-		}
+		maps.Copy(all, lists[kind])
 	}
 	r := &Rules{
 		database: database, functions: all, aggregates: lists["aggregates"].folded(),
