@@ -1,28 +1,28 @@
-// Package publish puts messages on NATS JetStream, and tells of each what became of
-// it. A [Publisher] promises:
+// Package publish publishes messages to NATS JetStream, and reports the outcome of
+// each. A [Publisher] promises:
 //
-//  1. An outcome of Accepted or Duplicate is reported only after the server
-//     has said that the message is on its disk, or that the same event is, or was
-//     and has been counted.
-//  2. A message whose fate is unknown, because an answer did not come, is
-//     published again until the fate is known or the context ends. An event that
-//     is stored twice counts once.
-//  3. An event that this publisher is publishing, or has had acknowledged lately,
-//     is published once, by however many callers.
-//  4. Many messages go as atomic batches, each stored whole by one sync to
-//     disk; a few go as ordinary publishes side by side.
+//  1. Accepted is reported only after the server has acknowledged that the
+//     message is on its disk. Duplicate is reported only for an event that is on
+//     disk, or that was there and has been counted.
+//  2. A message that was not acknowledged is published again until it is, or
+//     until the context ends. An event that is stored twice counts once.
+//  3. However many callers publish one event at a time, it is published once; an
+//     event that was acknowledged lately is not published again.
+//  4. Many messages go as atomic batches, each of which costs one sync to disk; a
+//     few go as ordinary concurrent publishes.
 //
 // # Duplicates and conflicts
 //
-// Messages carry no ids for the server to remember: whoever may publish could use
-// an event's id before it, and have it dropped. Before events are published, the
-// projectors are asked which of them are known (stream.KnownQuestion), a thousand
-// in one request; the first questions have them fold what was on the stream
-// before. What they know is a duplicate and is not published. What they know of
-// another stage or service is a conflict, an [ErrConflict]. What nobody answers
-// for within a moment is published and Accepted, and counts once all the same.
+// Messages carry no ids for the server to remember: any client that may publish
+// could use the id of an event before it, and the event would be dropped. Instead
+// the publisher asks the projectors which events they know (stream.KnownQuestion),
+// up to a thousand in one request; before their first answers they fold what is on
+// the stream. A known event is a duplicate, and is not published. A key that is
+// known of another stage or service is a conflict, an [ErrConflict]. An event for
+// which no answer comes within a moment is published and Accepted, and still counts
+// once.
 //
-// What is on the stream and not folded yet nobody knows but the publisher that has
-// had it acknowledged. So two publishers may both have a repeat accepted, and a
+// An event that is on the stream and not yet folded is known only to the publisher
+// that published it. So two publishers may both have a repeat accepted, and a
 // conflict between them is found by the projector, which makes a dead letter of it.
 package publish

@@ -1,5 +1,4 @@
-// Package dlq works with the dead letters that the DLQ stream holds: it lists
-// them, shows one, lets it in again, or deletes it.
+// Package dlq lists, shows, replays and deletes the dead letters in the stream DLQ.
 //
 //  1. A letter is deleted by a replay only after the server has said that its
 //     message is on disk again.

@@ -1,7 +1,7 @@
-// Package history reads what services have recorded in their own databases,
-// and tells which events that was: the tables job_executions of the crawler,
-// classification_history of the classifier and publish_history of the
-// publisher. It only ever reads them.
+// Package history reads what services have recorded in their own databases, and
+// turns the rows into events: the tables job_executions of the crawler,
+// classification_history of the classifier and publish_history of the publisher.
+// It never writes to them.
 //
 //  1. A row always becomes the same events, with the same identities, whoever
 //     reads it and whenever. All bear "backfilled": true.

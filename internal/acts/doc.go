@@ -1,32 +1,32 @@
-// Package acts does one thing to whatever a filter matches, in turns, and keeps a record of it.
-// What acts can be about is a [Subject], which a system gives: how its members are found by a
-// filter, and how those of a turn are moved in a transaction.
+// Package acts runs bulk actions: it applies one move to all rows that a filter matches, in
+// batches called turns, and keeps a record of each action. A system adds a [Subject], which
+// finds the members of an action by its filter, and moves those of a turn in a transaction.
 //
-// # What holds
+// # The promise
 //
-//  1. Decided once. The members of an act are those that the filter matched when
-//     it began, each in the generation that it had then. What fails later, or fails
-//     again, is not a member.
+//  1. Decided once. The members of an action are the rows that the filter matched
+//     when it began, each with its generation at that time. A row that fails later,
+//     or fails again, is not a member.
 //  2. Each member once. A turn moves its members, counts them and removes their
-//     row of act_batch in one transaction. So an act goes on where it was when its
-//     process is killed, and done, skipped, failed and what is left add up to the
-//     members at any moment.
-//  3. Only what is still so. A member of a retry that is no longer failed in that
-//     generation is skipped, whoever has moved it: a worker, a person or another
-//     act. A member of a cancellation is skipped once it has ended. A member whose
-//     subject has no generations is skipped when its filter does not match it any more.
-//  4. Once asked, once done. A request with the key of an earlier one by the same
-//     caller returns the act of that one.
-//  5. Bounded. A turn has [Turn] members, so that no row is locked for long; acts
-//     take turns; an act has [Most] members; of those that it skipped, and of those
-//     that it could not move, it names the first [Named]; it is kept for [Keep].
+//     row of act_batch in one transaction. So an action resumes after its process
+//     was killed, and the numbers of members that are done, skipped, failed and
+//     left always add up to all members.
+//  3. No member that has changed. A retry skips a member that is no longer failed
+//     in its generation, whoever has moved it: a worker, a person or another
+//     action. A cancellation skips a member that has ended. Where the subject has
+//     no generations, a member is skipped if the filter no longer matches it.
+//  4. Idempotent. A request with the key of an earlier one by the same caller
+//     returns the action that the earlier one began.
+//  5. Bounded. A turn has at most [Turn] members, so that no row is locked for
+//     long, and actions alternate turn by turn. An action has at most [Most]
+//     members. It names the first [Named] of those that it skipped, and of those
+//     that it could not move. Its record is kept for [Keep].
 //
 // The tests cite the numbers.
 //
-// # What is not an act
+// # What is no bulk action
 //
-// Dead letters are messages of a stream: a transaction of Postgres cannot move them, so
-// package dlq replays and purges them by the filter itself and tells what it has done.
-// Reprocessing an upload is one statement of the system's own, whose progress is that of the
-// upload.
+// Dead letters are messages of a stream, which a transaction of Postgres cannot move.
+// Package dlq replays and purges them by a filter, and reports what it did. Reprocessing an
+// upload is one statement, whose progress is that of the upload.
 package acts

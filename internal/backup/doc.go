@@ -1,9 +1,9 @@
-// Package backup takes one consistent set of an installation while it works, and makes an installation of a set.
+// Package backup saves a running installation as one consistent set, and restores an installation from a set.
 //
 // # The promise
 //
-// Everything that was acknowledged before a backup began is in its set. An installation that is made of the set
-// goes on exactly: each event counts once, also when everything is published again. The tests cite the numbers.
+// Everything that was acknowledged before a backup began is in its set. A restored installation goes on exactly:
+// each event counts once, also when everything is published again. The tests cite the numbers.
 //
 //  1. What is derived is at a position that its source has. A fold that is ahead of its stream would take the next
 //     messages for folded, and one whose tables are behind its position would leave messages out. So for each fold the

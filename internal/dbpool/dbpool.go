@@ -1,4 +1,4 @@
-// Package dbpool tells how busy the connection pools of databases are.
+// Package dbpool opens connection pools of databases, and measures how busy they are.
 package dbpool
 
 import (

@@ -1,5 +1,5 @@
-// Package diskroom has a database that is embedded as a library (Pebble) wait while its
-// disk is full. The database itself would end the process.
+// Package diskroom makes a database that is embedded as a library (Pebble) wait while its
+// disk is full. By itself, the database would end the process.
 package diskroom
 
 import (

@@ -1,10 +1,10 @@
-// Package leader has one of many processes lead, by an advisory lock of Postgres.
+// Package leader elects one of many processes by an advisory lock of Postgres.
 //
-// # What holds
+// # The promise
 //
-//  1. One holder. A connection of the leader's own holds the lock, and Postgres
-//     gives it to no other. A candidate that gets it begins a term.
-//  2. Succession. When that connection ends, whether the leader has ended its term,
+//  1. One holder. The leader has a connection that holds the lock, and Postgres
+//     grants the lock to no other. A candidate that gets it begins a term.
+//  2. Succession. When that connection ends, because the leader has ended its term,
 //     has died, or has lost Postgres, the lock is free, and a candidate takes it
 //     within Config.Retry.
 //  3. Silence. Postgres ends the connection of a leader that has not spoken for
@@ -15,11 +15,10 @@
 //     with the cause ErrLost. The lock stays held until the term's function has
 //     returned, also when the caller ends the context.
 //
-// # What does not hold
+// # What it does not promise
 //
-// A stalled leader does not know that it has lost the lead: when it goes
-// on, it may act for a moment beside its successor. What two must not do has to
-// refuse the first of them by itself: by a condition that only one of two writers
-// can meet, or by asking in the same statement whether the lock is still the
-// term's; see Term.Lock.
+// A process that was stalled does not know at once that it has lost the lead: for a
+// moment it may act beside its successor. A write that must not be done twice needs
+// its own guard: a condition that only one of two writers can meet, or a check in
+// the same statement that the term still holds the lock; see Term.Lock.
 package leader

@@ -1,6 +1,6 @@
-// Package reclassify computes again what Millrace derives from batches of crawled items and
-// stores beside them: the project of a job, and the category of an error code. Rules that were
-// wrong, or that an older release had, leave stored values that the present rules would not give.
+// Package reclassify recomputes what Millrace derives from batches of crawled items and stores
+// with them: the project of a job, and the category of an error code. The stored values may be
+// those of a wrong rule, or of an older release.
 //
 //  1. Only projects and categories change, in Postgres (batch, batch_error) and in ClickHouse
 //     (item_outcomes, item_errors). No outcome, number, state, version or history does. What is

@@ -1,8 +1,8 @@
-// Package recrawl has items of batches that are errors tried again. A row of the table
+// Package recrawl retries the items of batches that are errors. A row of the table
 // batch_error stands for such an item, from when its batch is read (package batches of the
 // projector) until a retry succeeds.
 //
-// # What holds
+// # The promise
 //
 //  1. One count. Whatever changes the state of a row changes the row of its batch in the same
 //     transaction. So ok + error + retrying = content_count at every instant.

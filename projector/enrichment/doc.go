@@ -1,6 +1,6 @@
-// Package enrichment finds out more about items after their outcomes are stored: by formulas
-// (package schemas/batches), and by an analyser that users run, which is asked over NATS. It is
-// off unless a setting says otherwise.
+// Package enrichment analyses items after their outcomes are stored: by formulas (package
+// schemas/batches), and by an analyser of the user's, which it asks over NATS. It is off unless
+// a setting turns it on.
 //
 //  1. Nothing waits for it. It reads what is stored, behind the position of package
 //     projector/batches, and writes a table of its own. An analyser that is slow, wrong or away

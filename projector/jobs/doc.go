@@ -1,11 +1,10 @@
-// Package jobs has jobs follow the events about their sources: a view of the stream
-// SOURCES on the fold, which applies what it reads by package internal/jobs. That says
-// what holds.
+// Package jobs applies the events about sources to their jobs. It is a view of the stream
+// SOURCES on the fold; package internal/jobs applies the events, and states the invariants.
 //
 // One process folds at a time. The position in the stream moves in the transaction that
 // applies events (package pglease), so each sequence is applied once. An event about a
-// source that nothing is known of yet holds up nothing behind it: the position passes it
-// in the transaction that notes that it waits, and it is read from the stream again when
-// its source is known, or its wait is over. What breaks a rule is in the dead-letter
-// stream, with the reason, before the position passes it, or its wait ends.
+// source that is not known yet does not block the events behind it: the position passes it
+// in the transaction that records that it waits, and it is read from the stream again when
+// its source is known, or its wait is over. An event that breaks a rule is in the dead-letter
+// stream, with the reason, before the position passes it, or before its wait ends.
 package jobs

@@ -1,14 +1,14 @@
 // Package keystore remembers at which stream sequence each event identity was
 // first seen.
 //
-// It forgets none. What could be forgotten without counting a repeat is what
-// could be told otherwise, or can't be sent again, and there is no such thing:
-// the events table is in the order of time, so that asking it for identities
-// reads all of it; and an event of any age is taken when it is backfilled, also
-// of a month whose events have been summed up and removed (package retention).
+// It forgets none. An identity could be forgotten only if a repeat of it could be
+// recognized in another way, or could not arrive. Neither is so: the events table
+// is ordered by time, so a lookup of an identity would read all of it; and a
+// backfilled event may have any age, even be of a month whose events have been
+// summarized and removed (package retention).
 //
-// A store that has lost some of its files may open without a word, and then
-// knows less than it says. So it has to prove what it knows:
+// A store that has lost some of its files may open without an error, and would
+// then take known events for new. So it has to prove what it knows:
 //
 //  1. Each commit has, beside the identities, a ledger: the position, and the
 //     sum (identity.Sum) of all identities in the store.

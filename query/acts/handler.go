@@ -1,4 +1,4 @@
-// Package acts answers what bulk actions have done, and what one would be about.
+// Package acts answers reads of bulk actions: what they have done, and what a new one would match.
 package acts
 
 import (

@@ -1,6 +1,6 @@
-// Package pipeline answers everything that is asked of the pipeline, over HTTP
-// and as live views: the funnel, statistics, drift of models, sources, gaps
-// between stages and, by the package events, events and journeys of articles.
+// Package pipeline answers reads of the pipeline, over HTTP and as live views:
+// the funnel, statistics, drift of models, sources, gaps between stages and, by
+// the package events, events and journeys of articles.
 //
 // The funnel of a live window (a period that ends now) comes from the mirror
 // (package mirror), which holds it in memory; windows in the past, and counts

@@ -1,3 +1,3 @@
-// Package shards answers what is asked about shards over HTTP: queues, files,
+// Package shards answers reads of shards over HTTP: queues, files,
 // their history, numbers for operators, and transitions as they happen.
 package shards

@@ -1,5 +1,5 @@
-// Package items has acts retry and cancel items of queues, user-defined ones and the stages of
-// shards, and groups their failures.
+// Package items is the subject of bulk actions on items, those of user-defined queues and those
+// of the stages of shards: it retries and cancels them. It also groups their failures.
 package items
 
 import (

@@ -1,5 +1,5 @@
-// Package handout hands out items to callers that are no NATS daemons, such as
-// those of HTTP. It takes their messages off the stream WORK, as a daemon does,
-// so that there is one way out for every item: whoever has taken the message
-// starts the item, and nobody else.
+// Package handout hands out items to callers that do not use NATS, such as those of
+// HTTP. It takes the messages of the items from the stream WORK, as a daemon does.
+// So every item is handed out in one way: whoever has taken its message starts it,
+// and nobody else.
 package handout

@@ -1,14 +1,14 @@
-// Package pulls stands between daemons and the consumers of the stream WORK: it
-// takes the pull requests of all roles, and has only so many of them wait at a
-// consumer that nobody can keep items or room from others.
+// Package pulls is a relay between daemons and the consumers of the stream WORK. It
+// takes the pull requests of all roles, and bounds how many of them wait at a
+// consumer, so that no client can keep items or room from others.
 //
-// A daemon asks a consumer as it would any other. The account of its role leads the
-// request here, with the connection that it comes from, which no client can forge. It
-// is passed on through the account RELAY, under a reply subject that a mapping leads
-// back to the client's. So JetStream delivers to the daemon itself, under the subjects
-// that it would use otherwise, and a copy of each delivery comes here. The requests
-// that have to wait do so at the consumer Nobody, which never has a message: there,
-// too, JetStream tells the client that it is alive, and when the request ends.
+// A daemon sends a pull request to a consumer as usual. The account of its role routes
+// the request here, with the id of its connection, which no client can forge. The
+// request is passed on through the account RELAY, with a reply subject that a mapping
+// routes back to the client. So JetStream delivers directly to the daemon, under the
+// usual subjects, and a copy of each delivery comes here. Requests that have to wait do
+// so at the consumer Nobody, which never has a message: there, too, JetStream sends the
+// client heartbeats, and tells it when the request ends.
 //
 // What daemons answer goes to the stream WORK_ACK_RELAY. Each process takes some of it and
 // publishes it where JetStream takes answers. Answers that different processes take may

@@ -1,4 +1,4 @@
-// Package events answers what single events tell: the events as they were taken,
+// Package events answers reads of single events: the events as they were accepted,
 // the journeys of articles through the stages, and articles that are stuck after
 // a stage or slow between two.
 package events
