@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -162,6 +164,24 @@ func TestFlippedBit(t *testing.T) {
 				t.Errorf("millrace_stream_damaged is %v", n)
 			}
 		})
+	}
+}
+
+// TestScrubWhilePublished: a message that comes while a stream is scrubbed does not stand for one that is missing.
+func TestScrubWhilePublished(t *testing.T) {
+	s := newSite(t)
+	s.publish("shards.report%.0d", scrubChunk+100)
+	once := sync.OnceFunc(func() { s.publish("shards.report%.0d", 1) })
+	st := Stream{Name: stream.Shards, Whole: true, Valid: func(m jetstream.Msg) error {
+		once()
+		if meta, err := m.Metadata(); err != nil || meta.Sequence.Stream == 500 {
+			return errors.New("not delivered")
+		}
+		return nil
+	}}
+	s.must(s.Scrub(t.Context(), st))
+	if damage := s.Damage(); len(damage) != 1 || !strings.Contains(damage[0], "sequences 500 (") {
+		t.Errorf("%q, want sequence 500 of %s", damage, st.Name)
 	}
 }
 

@@ -66,6 +66,7 @@ func (c *Checker) Scrub(ctx context.Context, st Stream) error {
 	if err != nil {
 		return fmt.Errorf("scrub %s: %w", name, err)
 	}
+	read = read.And(Ranges{{0, before.State.LastSeq}}) // those that have come since stand for none that is missing
 	c.metrics.scrubbed(name)
 	if before.State.NumDeleted > detailsLimit {
 		return c.countMissing(ctx, name, before, read.Count(), left)
