@@ -24,16 +24,36 @@ type Condition struct {
 	Limit         float64
 	Of            string // the metric that Limit is a share of; empty: none
 	Abs           bool   // the sign of the value does not matter
+	// And has further conditions on gauges with the same labels. Unless has one that must not hold of any gauge.
+	And    []Condition
+	Unless *Condition
 }
+
+// taken and paused are about the queue that an alert is about.
+var (
+	taken    = Condition{Metric: "millrace_queue_running", Op: ">", Limit: 0}
+	notTaken = Condition{Metric: "millrace_queue_running", Op: "==", Limit: 0}
+	open     = Condition{Metric: "millrace_queue_paused", Op: "==", Limit: 0}
+)
 
 // Conditions are all of them. A test compares them with the rules.
 var Conditions = []Condition{
 	{Alert: "MillraceDependencyDown", Metric: "millrace_dependency_up", Op: "==", Limit: 0},
 	{Alert: "MillraceMetricsStale", Metric: "millrace_sample_current", Op: "==", Limit: 0},
 	{Alert: "MillraceViewsBehind", Metric: "millrace_projector_behind_seconds", Op: ">", Limit: 300},
-	{Alert: "MillraceMirrorBehind", Metric: "millrace_mirror_behind_seconds", Op: ">", Limit: 300},
+	{
+		Alert: "MillraceMirrorBehind", Metric: "millrace_mirror_behind_seconds", Op: ">", Limit: 300,
+		Unless: &Condition{Metric: "millrace_projector_behind_seconds", Op: ">", Limit: 300},
+	},
 	{Alert: "MillraceSlotGroupNotFolded", Metric: "millrace_slot_group_unfolded", Op: ">", Limit: 0},
-	{Alert: "MillraceQueueBacklog", Metric: "millrace_queue_oldest_ready_age_seconds", Op: ">", Limit: 3600},
+	{
+		Alert: "MillraceQueueNotTaken", Metric: "millrace_queue_oldest_ready_age_seconds", Op: ">", Limit: 900,
+		And: []Condition{notTaken, open},
+	},
+	{
+		Alert: "MillraceQueueBacklog", Metric: "millrace_queue_oldest_ready_age_seconds", Op: ">", Limit: 3600,
+		And: []Condition{taken, open},
+	},
 	{Alert: "MillraceOutboxWaiting", Metric: "millrace_outbox_oldest_age_seconds", Op: ">", Limit: 120},
 	{Alert: "MillraceSchedulerLate", Metric: "millrace_scheduler_overdue_seconds", Op: ">", Limit: 120},
 	{Alert: "MillraceClockWrong", Metric: "millrace_nats_clock_offset_seconds", Op: ">", Limit: 60, Abs: true},
@@ -41,6 +61,11 @@ var Conditions = []Condition{
 	{Alert: "MillraceDiskLow", Metric: "millrace_disk_free_bytes", Op: "<", Limit: 0.1, Of: "millrace_disk_size_bytes"},
 	{
 		Alert: "MillraceDiskLow", Metric: "millrace_clickhouse_disk_free_bytes", Op: "<", Limit: 0.1,
+		Of: "millrace_clickhouse_disk_size_bytes",
+	},
+	{Alert: "MillraceDiskFull", Metric: "millrace_disk_free_bytes", Op: "<", Limit: 0.02, Of: "millrace_disk_size_bytes"},
+	{
+		Alert: "MillraceDiskFull", Metric: "millrace_clickhouse_disk_free_bytes", Op: "<", Limit: 0.02,
 		Of: "millrace_clickhouse_disk_size_bytes",
 	},
 	{Alert: "HighConsumerLag", Metric: "crawler_consumer_lag_messages", Op: ">", Limit: 100},
@@ -59,15 +84,7 @@ var Conditions = []Condition{
 func alerts(metrics map[string][]Gauge) (firing []Alert) {
 	for _, c := range Conditions {
 		for _, g := range metrics[c.Metric] {
-			limit := c.Limit
-			if c.Of != "" {
-				i := slices.IndexFunc(metrics[c.Of], func(o Gauge) bool { return maps.Equal(o.Labels, g.Labels) })
-				if i < 0 {
-					continue
-				}
-				limit *= metrics[c.Of][i].Value
-			}
-			if c.holds(g.Value, limit) {
+			if c.holds(metrics, g) {
 				firing = append(firing, Alert{c.Alert, g.String()})
 			}
 		}
@@ -75,7 +92,37 @@ func alerts(metrics map[string][]Gauge) (firing []Alert) {
 	return firing
 }
 
-func (c Condition) holds(value, limit float64) bool {
+// holds tells whether a condition holds of a gauge.
+func (c Condition) holds(metrics map[string][]Gauge, g Gauge) bool {
+	limit := c.Limit
+	if c.Of != "" {
+		size, ok := beside(metrics[c.Of], g)
+		if !ok {
+			return false
+		}
+		limit *= size.Value
+	}
+	for _, a := range c.And {
+		if o, ok := beside(metrics[a.Metric], g); !ok || !a.holds(metrics, o) {
+			return false
+		}
+	}
+	if u := c.Unless; u != nil && slices.ContainsFunc(metrics[u.Metric], func(o Gauge) bool { return u.holds(metrics, o) }) {
+		return false
+	}
+	return c.compare(g.Value, limit)
+}
+
+// beside returns the gauge with the same labels.
+func beside(all []Gauge, g Gauge) (Gauge, bool) {
+	i := slices.IndexFunc(all, func(o Gauge) bool { return maps.Equal(o.Labels, g.Labels) })
+	if i < 0 {
+		return Gauge{}, false
+	}
+	return all[i], true
+}
+
+func (c Condition) compare(value, limit float64) bool {
 	if c.Abs {
 		value = math.Abs(value)
 	}

@@ -26,16 +26,22 @@ func TestConditions(t *testing.T) {
 	exprs := map[string]string{}
 	for _, g := range rules.Groups {
 		for _, r := range g.Rules {
-			exprs[r.Alert] = strings.Join(strings.Fields(strings.NewReplacer("(", " ", ")", " ").Replace(r.Expr)), " ")
+			exprs[r.Alert] = strings.Join(strings.Fields(strings.NewReplacer("(", " ", ")", " ", "[5m]", "").Replace(r.Expr)), " ")
 		}
 	}
 	for _, c := range Conditions {
-		want := fmt.Sprintf("%s %s %v", c.Metric, c.Op, c.Limit)
-		if c.Of != "" {
-			want += " * " + c.Of
+		all := append([]Condition{c}, c.And...)
+		if c.Unless != nil {
+			all = append(all, *c.Unless)
 		}
-		if !strings.Contains(" "+exprs[c.Alert]+" ", " "+want+" ") {
-			t.Errorf("%s: the rule %q has no %q", c.Alert, exprs[c.Alert], want)
+		for _, one := range all {
+			want := fmt.Sprintf("%s %s %v", one.Metric, one.Op, one.Limit)
+			if one.Of != "" {
+				want += " * " + one.Of
+			}
+			if !strings.Contains(" "+exprs[c.Alert]+" ", " "+want+" ") {
+				t.Errorf("%s: the rule %q has no %q", c.Alert, exprs[c.Alert], want)
+			}
 		}
 	}
 }
@@ -70,6 +76,33 @@ func TestReplaced(t *testing.T) {
 	}{{later, true}, {beside, false}, {elsewhere, false}, {other, false}} {
 		if got := replaced(silent, map[string]Process{"a": silent, "b": c.by}); got != c.want {
 			t.Errorf("%d: %t", i, got)
+		}
+	}
+}
+
+// TestAlertsOfSeveralGauges: an alert is told only if all of its rule holds.
+func TestAlertsOfSeveralGauges(t *testing.T) {
+	queue := func(running, paused float64) map[string][]Gauge {
+		mail, other := map[string]string{"queue": "mail"}, map[string]string{"queue": "other"}
+		return map[string][]Gauge{
+			"millrace_queue_oldest_ready_age_seconds": {{"age", mail, 3601}},
+			"millrace_queue_running":                  {{"running", other, 1}, {"running", mail, running}},
+			"millrace_queue_paused":                   {{"paused", mail, paused}},
+		}
+	}
+	for want, metrics := range map[string]map[string][]Gauge{
+		"[{MillraceQueueNotTaken age{queue=\"mail\"} 3601}]": queue(0, 0),
+		"[{MillraceQueueBacklog age{queue=\"mail\"} 3601}]":  queue(2, 0),
+		"[]": queue(0, 1),
+		"[{MillraceMirrorBehind mirror 301}]": {
+			"millrace_mirror_behind_seconds": {{"mirror", nil, 301}}, "millrace_projector_behind_seconds": {{"projector", nil, 300}},
+		},
+		"[{MillraceViewsBehind projector 301}]": {
+			"millrace_mirror_behind_seconds": {{"mirror", nil, 301}}, "millrace_projector_behind_seconds": {{"projector", nil, 301}},
+		},
+	} {
+		if got := fmt.Sprint(alerts(metrics)); got != want {
+			t.Errorf("%s, want %s", got, want)
 		}
 	}
 }
