@@ -65,6 +65,18 @@ func TestOnCallDashboard(t *testing.T) {
 	if shown == nil {
 		t.Fatal("no panel shows the alerts that fire")
 	}
+	by := regexp.MustCompile(`max by \((alertname, [^)]+)\) \(ALERTS_FOR_STATE`).FindStringSubmatch(text)
+	if by == nil {
+		t.Fatal("the list of alerts that fire has no labels")
+	}
+	labels, named := strings.Split(by[1], ", "), regexp.MustCompile(`\$labels\.(\w+)`)
+	for _, r := range readRules(t) { // else two alerts are one line, or nobody sees what it is about
+		for _, m := range named.FindAllStringSubmatch(r.Annotations["summary"], -1) {
+			if !slices.Contains(labels, m[1]) {
+				t.Errorf("the list of alerts that fire leaves out the label %s of %s", m[1], r.Alert)
+			}
+		}
+	}
 	names := regexp.MustCompile("^(?:" + shown[1] + ")$")
 	for _, r := range readRules(t) {
 		if r.Alert != "" && !names.MatchString(r.Alert) {
