@@ -8,6 +8,7 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sony/gobreaker/v2"
 
 	"github.com/millrace-io/millrace/internal/sampler"
 )
@@ -27,7 +28,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "millrace_enrichment_request_duration_seconds",
 			Help: "Requests to the analyser: answered, wrong (the answer breaks a rule), silent (not in time) or away (nobody " +
-				"listens, or the circuit breaker is open).",
+				"listens). While the circuit breaker is open there are none.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"result"}),
 		open: prometheus.NewGauge(prometheus.GaugeOpts{
@@ -51,6 +52,9 @@ func (m *metrics) stored(found []analysis) {
 }
 
 func (m *metrics) asked(err error, took time.Duration) {
+	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
+		return // nobody was asked
+	}
 	result := "away"
 	switch {
 	case err == nil:

@@ -19,6 +19,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/sony/gobreaker/v2"
 
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/natstest"
@@ -271,6 +273,24 @@ func TestAway(t *testing.T) {
 	s.await(6, "sentiment = 'positive'")
 	if n, err := service.backlog(t.Context()); err != nil || n != 0 {
 		t.Errorf("the backlog is %d, want 0: %v", n, err)
+	}
+}
+
+// TestNotAsked: what the circuit breaker holds back is no request, and not counted as one.
+func TestNotAsked(t *testing.T) {
+	m, err := newMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.asked(nats.ErrNoResponders, time.Millisecond)
+	m.asked(gobreaker.ErrOpenState, 0)
+	m.asked(gobreaker.ErrTooManyRequests, 0)
+	var away dto.Metric
+	if err := m.requests.WithLabelValues("away").(prometheus.Metric).Write(&away); err != nil {
+		t.Fatal(err)
+	}
+	if n := away.Histogram.GetSampleCount(); n != 1 {
+		t.Errorf("%d requests, want 1", n)
 	}
 }
 
