@@ -22,18 +22,11 @@ func (s *Server) Dependencies() sampler.Source {
 		Name: "dependencies", Gauges: []*sampler.Gauge{up, since, needed}, Every: probeEvery,
 		Read: func(_ context.Context, set sampler.Set) error {
 			for _, c := range s.readiness.now().Checks {
-				set(up, truth(c.Status == "up"), c.Name)
+				set(up, sampler.Bool(c.Status == "up"), c.Name)
 				set(since, float64(c.Since.UnixMilli())/1000, c.Name)
-				set(needed, truth(c.Needed), c.Name)
+				set(needed, sampler.Bool(c.Needed), c.Name)
 			}
 			return nil
 		},
 	}
-}
-
-func truth(is bool) float64 {
-	if is {
-		return 1
-	}
-	return 0
 }

@@ -40,6 +40,14 @@ func NewGauge(name, help string, labels ...string) *Gauge {
 // Set exports a value of a gauge, with the values of its labels.
 type Set func(g *Gauge, value float64, labels ...string)
 
+// Bool is the value of a gauge that says whether something is so: 1 or 0.
+func Bool(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
 // Source is where the values of some gauges come from.
 type Source struct {
 	Name   string // a label of the sampler's own metrics
@@ -200,14 +208,11 @@ func (s *Sampler) Collect(ch chan<- prometheus.Metric) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, of := range s.sources {
-		current, asked := 0.0, 0.0
-		if s.now().Before(of.until) {
-			current = 1
-		}
+		asked := 0.0
 		if !of.at.IsZero() {
 			asked = float64(of.at.UnixMilli()) / 1000
 		}
-		ch <- prometheus.MustNewConstMetric(s.current, prometheus.GaugeValue, current, of.Name)
+		ch <- prometheus.MustNewConstMetric(s.current, prometheus.GaugeValue, Bool(s.now().Before(of.until)), of.Name)
 		ch <- prometheus.MustNewConstMetric(s.asked, prometheus.GaugeValue, asked, of.Name)
 	}
 }

@@ -2,6 +2,7 @@ package batches
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -229,13 +230,6 @@ func (e *entry) appendTo(block *tables.OutcomeBlock, errorsAlone bool) {
 		if errorsAlone && item.OK() && of.Version == 0 {
 			continue
 		}
-		block.Append(&of, first+i, item, or(item.TaskType, a.TaskType), or(item.Keyword, a.Keyword))
+		block.Append(&of, first+i, item, cmp.Or(item.TaskType, a.TaskType), cmp.Or(item.Keyword, a.Keyword))
 	}
-}
-
-func or(said, else_ string) string {
-	if said != "" {
-		return said
-	}
-	return else_
 }

@@ -28,9 +28,16 @@ func (r *FunnelRequest) Resolve(ctx huma.Context) []error {
 }
 
 func (r *FunnelRequest) question(s *Service) (q question, f reads.Faults) {
-	q = question{source: r.Source, skipReclassified: r.SkipReclassified}
-	q.spec = f.Window(reads.WindowRequest{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ, Now: s.cfg.Now()})
-	f.Add(reads.CheckName("source", r.Source))
+	return s.question(r.Source, r.SkipReclassified, reads.WindowRequest{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ})
+}
+
+// question checks what the funnel and the statistics are asked of.
+func (s *Service) question(
+	source string, skipReclassified bool, window reads.WindowRequest,
+) (q question, f reads.Faults) {
+	window.Now = s.cfg.Now()
+	q = question{spec: f.Window(window), source: source, skipReclassified: skipReclassified}
+	f.Add(reads.CheckName("source", source))
 	return q, f
 }
 

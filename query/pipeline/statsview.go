@@ -49,10 +49,7 @@ func (r *StatsRequest) Resolve(ctx huma.Context) []error {
 }
 
 func (r *StatsRequest) question(s *Service) (q question, f reads.Faults) {
-	q = question{source: r.Source, skipReclassified: r.SkipReclassified}
-	q.spec = f.Window(reads.WindowRequest{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ, Now: s.cfg.Now()})
-	f.Add(reads.CheckName("source", r.Source))
-	return q, f
+	return s.question(r.Source, r.SkipReclassified, reads.WindowRequest{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ})
 }
 
 func (s *Service) getStats(ctx context.Context, r StatsRequest) (Stats, error) {

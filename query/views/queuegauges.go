@@ -33,7 +33,7 @@ func QueueGauges(states QueueStates) sampler.Source {
 				set(delayed, float64(q.Delayed), q.Name)
 				set(running, float64(v.Counts[item.Started]), q.Name)
 				set(dead, float64(q.Dead), q.Name)
-				set(paused, truth(q.Paused), q.Name)
+				set(paused, sampler.Bool(q.Paused), q.Name)
 				age := 0.0
 				if q.OldestSince != nil {
 					age = max(0, time.Since(*q.OldestSince).Seconds())
@@ -43,11 +43,4 @@ func QueueGauges(states QueueStates) sampler.Source {
 			return nil
 		},
 	}
-}
-
-func truth(is bool) float64 {
-	if is {
-		return 1
-	}
-	return 0
 }

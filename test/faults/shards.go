@@ -264,13 +264,6 @@ func (s *shards) published() (seq uint64, ok bool) {
 	return st.CachedInfo().State.LastSeq, true
 }
 
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 func int64s(list []int) (out []int64) {
 	for _, n := range list {
 		out = append(out, int64(n))

@@ -134,14 +134,14 @@ func (e *told) columns() []string {
 		e.Stage, e.Source, e.Service, e.domain, e.URL, e.hash, e.hash, e.Canonical,
 		e.Trace, e.Key, string(e.Metadata), fmt.Sprint(e.Version), quality,
 		strings.Join(e.meta.topics, "|"), e.meta.model, e.meta.content, e.meta.channel,
-		fmt.Sprint(one(e.meta.reclassified)), fmt.Sprint(one(e.meta.duplicate)), fmt.Sprint(one(e.meta.backfilled)),
+		fmt.Sprint(btoi(e.meta.reclassified)), fmt.Sprint(btoi(e.meta.duplicate)), fmt.Sprint(btoi(e.meta.backfilled)),
 	}
 }
 
 // decimal writes a number as the database does: in full, without an exponent.
 func decimal(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-func one(is bool) int {
+func btoi(is bool) int {
 	if is {
 		return 1
 	}

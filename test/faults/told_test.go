@@ -36,8 +36,8 @@ func TestTold(t *testing.T) {
 			if e.key() != string(r.AppendKey(nil)) {
 				t.Fatalf("%s: %s", it.body, e.key())
 			}
-			scored, listed, sent = scored+one(e.meta.quality != nil), listed+one(len(e.meta.topics) > 1), sent+one(e.meta.channel != "")
-			odd += one(e.domain == "www.example.com")
+			scored, listed, sent = scored+btoi(e.meta.quality != nil), listed+btoi(len(e.meta.topics) > 1), sent+btoi(e.meta.channel != "")
+			odd += btoi(e.domain == "www.example.com")
 		}
 	}
 	if scored < 100 || listed < 100 || sent < 100 || odd < 100 {
@@ -66,8 +66,8 @@ func columnsOf(r *event.Record) []string {
 		string(r.IdempotencyKey), string(r.Metadata),
 		fmt.Sprint(r.MetadataSchemaVersion), quality, string(topics), string(r.Meta.ModelVersion),
 		string(r.Meta.ContentType), string(r.Meta.Channel),
-		fmt.Sprint(one(r.Meta.IsReclassification)), fmt.Sprint(one(r.Meta.IsDuplicate)),
-		fmt.Sprint(one(r.Meta.Backfilled)),
+		fmt.Sprint(btoi(r.Meta.IsReclassification)), fmt.Sprint(btoi(r.Meta.IsDuplicate)),
+		fmt.Sprint(btoi(r.Meta.Backfilled)),
 	}
 }
 

@@ -63,9 +63,9 @@ func newTotalsRow() *totalsRow {
 
 func (n *totalsRow) add(e *told) {
 	n.tally.add(e.fact)
-	n.reclassified += one(e.meta.reclassified)
-	n.duplicate += one(e.meta.duplicate)
-	n.backfilled += one(e.meta.backfilled)
+	n.reclassified += btoi(e.meta.reclassified)
+	n.duplicate += btoi(e.meta.duplicate)
+	n.backfilled += btoi(e.meta.backfilled)
 	if q := e.meta.quality; q != nil {
 		n.scored++
 		n.sum += *q

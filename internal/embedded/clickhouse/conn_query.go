@@ -1,6 +1,7 @@
 package clickhouse
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +35,7 @@ func (c *conn) query(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	q := query{format: "Native", settings: settings{}, id: first(packet.ID, newID())}
+	q := query{format: "Native", settings: settings{}, id: cmp.Or(packet.ID, newID())}
 	for _, s := range packet.Settings {
 		q.settings[s.Name] = s.Value
 	}

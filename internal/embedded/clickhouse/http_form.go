@@ -1,6 +1,7 @@
 package clickhouse
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"mime"
@@ -128,8 +129,8 @@ func (f *form) file(name string, rows io.Reader) error {
 
 // describe finds what is said about a table, in the address or in the form.
 func (f *form) describe(t *external) (err error) {
-	said := func(about string) string { return first(f.values.Get(t.name+"_"+about), f.fields[t.name+"_"+about]) }
-	t.format = first(said("format"), "TabSeparated")
+	said := func(about string) string { return cmp.Or(f.values.Get(t.name+"_"+about), f.fields[t.name+"_"+about]) }
+	t.format = cmp.Or(said("format"), "TabSeparated")
 	if !identifier.MatchString(t.format) {
 		return exception(codeUnknownFormat, "UNKNOWN_FORMAT", "Unknown format %s", t.format)
 	}

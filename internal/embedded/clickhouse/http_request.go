@@ -1,6 +1,7 @@
 package clickhouse
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"io"
@@ -59,7 +60,7 @@ func readRequest(r *http.Request, who account, files *engine) (_ *request, err e
 		return nil, exception(codeNotImplemented, "NOT_IMPLEMENTED",
 			"Roles are not supported: what a login may do is fixed")
 	}
-	req := &request{id: first(values.Get("query_id"), newID()), settings: settings{}}
+	req := &request{id: cmp.Or(values.Get("query_id"), newID()), settings: settings{}}
 	defer func() {
 		if err != nil {
 			req.tables.discard(files, nil)
@@ -84,7 +85,7 @@ func readRequest(r *http.Request, who account, files *engine) (_ *request, err e
 			req.settings[name] = values.Get(name)
 		}
 	}
-	req.database = first(values.Get("database"), r.Header.Get("X-ClickHouse-Database"))
+	req.database = cmp.Or(values.Get("database"), r.Header.Get("X-ClickHouse-Database"))
 	req.result, err = readResultOptions(r, values, req.statement.Format)
 	return req, err
 }
@@ -139,7 +140,7 @@ func (q *request) describes(name string) bool {
 }
 
 func readResultOptions(r *http.Request, values url.Values, format string) (o resultOptions, err error) {
-	o.format = first(format, r.Header.Get("X-ClickHouse-Format"), values.Get("default_format"), "TabSeparated")
+	o.format = cmp.Or(format, r.Header.Get("X-ClickHouse-Format"), values.Get("default_format"), "TabSeparated")
 	if !identifier.MatchString(o.format) {
 		return o, exception(codeUnknownFormat, "UNKNOWN_FORMAT", "Unknown format %s", o.format)
 	}
@@ -199,15 +200,6 @@ func number(values url.Values, name string, otherwise uint64) (uint64, error) {
 }
 
 func isOn(value string) bool { return value == "1" || value == "true" }
-
-func first(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
-}
 
 func newID() string {
 	var b [16]byte

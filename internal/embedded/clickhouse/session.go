@@ -1,6 +1,7 @@
 package clickhouse
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -200,7 +201,7 @@ func (s *writerSession) carry(ctx context.Context, q query, emit emitter) error 
 		}
 	} else {
 		want := q.settings
-		if q.sections = q.inSections(first(q.settings["extremes"], s.extremes)); q.sections {
+		if q.sections = q.inSections(cmp.Or(q.settings["extremes"], s.extremes)); q.sections {
 			want = withSections(want)
 		}
 		if err := s.apply(want); err != nil {

@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -63,7 +64,7 @@ func (c Config) options() (*server.Options, error) {
 	}
 	opts := &server.Options{
 		ServerName: "millrace", Host: host, Port: port,
-		MaxPayload: 8 << 20, MaxConn: or(c.MaxConnections, connlimit.Share(1./8, stream.DefaultConnections)),
+		MaxPayload: 8 << 20, MaxConn: cmp.Or(c.MaxConnections, connlimit.Share(1./8, stream.DefaultConnections)),
 		JetStream: true, StoreDir: c.StoreDir,
 		JetStreamMaxMemory: 256 << 20, // bytes of all streams in memory
 		JetStreamMaxStore:  1 << 62,   // the disk is the bound
@@ -75,7 +76,7 @@ func (c Config) options() (*server.Options, error) {
 }
 
 func (c Config) address() (host string, port int, err error) {
-	listen := or(c.Listen, "127.0.0.1:4222")
+	listen := cmp.Or(c.Listen, "127.0.0.1:4222")
 	host, number, err := net.SplitHostPort(listen)
 	if err != nil {
 		return "", 0, fmt.Errorf("embedded NATS: %s=%s is not host:port: %w", EnvListen, listen, err)
@@ -84,19 +85,10 @@ func (c Config) address() (host string, port int, err error) {
 	if err != nil || port < 0 || port > 65535 {
 		return "", 0, fmt.Errorf("embedded NATS: %s=%s has no valid port", EnvListen, listen)
 	}
-	return or(host, "0.0.0.0"), port, nil
+	return cmp.Or(host, "0.0.0.0"), port, nil
 }
 
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-// or is the value, or its default when it is not set.
-func or[T comparable](value, standard T) T {
-	var unset T
-	if value == unset {
-		return standard
-	}
-	return value
 }
