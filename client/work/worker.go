@@ -71,7 +71,7 @@ type task struct {
 	item       stream.WorkItem
 	own        stream.QueueItem // set for an item of a user's queue
 	msg        jetstream.Msg    // nil of one that was offered
-	again      []jetstream.Msg  // the message, as it has come again before the item was started
+	again      []jetstream.Msg  // the redelivered messages of the item, before it was started
 	generation int32            // of the taking; 0: it is not started yet
 	lease      time.Time        // when it was last known to be this worker's
 	progress   string           // what the handler has last said that it is at
@@ -304,9 +304,9 @@ func parse(body []byte) (*task, error) {
 	return t, err
 }
 
-// start asks for an item, unless this worker has asked for it and its end is not told yet.
-// A message comes again when its acknowledgement was lost, or is late. If the item were
-// asked for again, the answer might come after its end, and have it worked once more.
+// start asks for an item, unless this worker has asked for it and has not yet reported its end.
+// A message is redelivered when its acknowledgement was lost, or is late. If the item were
+// asked for again, the answer might arrive after its end, and the item would be worked twice.
 func (w *worker) start(t *task) {
 	w.mu.Lock()
 	first := w.held[t.offer()]
@@ -350,7 +350,7 @@ func (w *worker) begun(t *task, v stream.WorkVerdict, known bool) {
 	if known && !made && v.Verdict != stream.VerdictGone {
 		until := time.Now().Add(fullWait)
 		w.holdOff.Store(&until)
-		text = stream.Refused(fullWait) // lost: it comes again after the server's ack_wait
+		text = stream.Refused(fullWait) // if it is lost, the message is redelivered after the server's ack_wait
 	}
 	if known {
 		w.answer(t.msg, text)

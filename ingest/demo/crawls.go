@@ -167,7 +167,7 @@ func (c *crawl) run(ctx context.Context, worker string) {
 func (c *crawl) one(ctx context.Context, worker string, it queue.Result) {
 	q, items, err := c.find(ctx, it.ID)
 	if err != nil || len(items) == 0 {
-		return // the lease ends, and it comes again
+		return // the lease ends, and it is handed out again
 	}
 	pages := 2 + rand.IntN(4)
 	command := queue.Command{ID: it.ID, Generation: it.Generation, Worker: worker, Lease: crawlLease}

@@ -112,9 +112,9 @@ func WriteProblemDocument(w http.ResponseWriter, p *Problem, document any) {
 	_ = json.NewEncoder(w).Encode(document)
 }
 
-// Abort answers with a problem from within a handler that has perhaps begun its answer:
-// if it has, the frame closes the connection, so that nobody takes a part for the whole.
-// It does not return.
+// Abort answers with a problem from within a handler that may have begun its answer. If it
+// has, the frame closes the connection, so that no client takes a part for the whole answer.
+// Abort does not return.
 func Abort(p *Problem) { panic(p) }
 
 // BodyProblem turns an error from reading a request's body into a problem:

@@ -60,9 +60,9 @@ func (r *recorder) SetWriteDeadline(at time.Time) error {
 	return http.NewResponseController(r.ResponseWriter).SetWriteDeadline(at)
 }
 
-// replace answers with a problem in the place of what the handler was about to answer. If
-// part of that has been sent, it closes the connection instead, so that nobody takes the
-// part for the whole.
+// replace answers with a problem instead of what the handler was about to answer. If part
+// of that has been sent, it closes the connection, so that no client takes the part for the
+// whole answer.
 func (r *recorder) replace(p *Problem) {
 	if r.status != 0 {
 		if r.cause, r.aborted = p.cause, true; r.cause == nil {

@@ -4,8 +4,8 @@
 // # The promise
 //
 //  1. Once. What an event changes commits together with the row that remembers its
-//     id. An event that comes again within seven days changes nothing, by whatever
-//     sequence it comes.
+//     id. An event that is repeated within seven days changes nothing, whatever its
+//     sequence.
 //  2. Any order. Each field of a source carries the stream sequence of the event
 //     that set it, and a deletion invalidates what was before it. So events that have
 //     waited may be applied after later ones: the sources are in the end as if the events

@@ -158,7 +158,7 @@ func decode(stored *storedReader) ([]byte, error) {
 }
 
 func decompressed(from *bufio.Reader, stored *storedReader) ([]byte, error) {
-	first, _ := from.Peek(4) // the error comes again
+	first, _ := from.Peek(4) // the next read returns the error
 	switch {
 	case bytes.HasPrefix(first, []byte{0x1f, 0x8b}):
 		zip, err := gzip.NewReader(from)

@@ -100,9 +100,9 @@ type numbered struct {
 	until time.Time
 }
 
-// knownFor is how long a number is remembered. Another process may delete a queue,
-// and make one with the same name: until then the new one's items are not found
-// here, and their messages come again.
+// knownFor is how long a number is cached. Another process may delete a queue, and
+// create one with the same name: until the number expires, the items of the new one
+// are not found here, and their messages are redelivered.
 const knownFor = time.Second
 
 // Lookup finds a queue's number by its name, or ErrNoQueue, as it was a second ago

@@ -127,7 +127,7 @@ func scanPart(p *zip.File) (s scanned, err error) {
 		if s.tags++; s.tags > maxStrings && !isSheet(partName(p)) {
 			return s, nil // it is refused
 		}
-		head, _ := text.Peek(64) // an error comes again
+		head, _ := text.Peek(64) // the next read returns the error
 		if inXML && bytes.HasPrefix(head, []byte("!DOCTYPE")) {
 			return s, tableErrorf("%.100q of the XLSX declares a type of document, which none may", p.Name)
 		}

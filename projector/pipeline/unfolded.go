@@ -26,7 +26,7 @@ const (
 // ClickHouse lacks.
 var errRowsMissing = errors.New("rows are missing in ClickHouse")
 
-// forgetAfter is for how long a failure counts that has not come again. A session that
+// forgetAfter is for how long a failure is reported unless it recurs. A session that
 // fails begins again within half a minute, unless another projector takes the group.
 const forgetAfter = time.Minute
 

@@ -35,7 +35,7 @@
 //     shows the same; else it gets a whole snapshot. There is no other case, so
 //     no gap goes unnoticed.
 //  6. A feed without readers computes nothing. It is remembered for
-//     [Config.Linger], so that readers who come again find it.
+//     [Config.Linger], so that readers who reconnect find it.
 //  7. A subscription without an epoch counts its own snapshots from 1, without a
 //     gap, as older clients expect. Its epoch says how its count lies to the
 //     feed's (snapshotID).

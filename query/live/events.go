@@ -88,7 +88,7 @@ func expiry(caller auth.Caller) (expired <-chan time.Time, stop func() bool) {
 }
 
 // serve writes what is new until the reader goes, its token expires, or the
-// server ends. The reader comes again with the id of its last event.
+// server ends. The reader resumes with the id of its last event.
 func (s *eventStream) serve(ctx context.Context, caller auth.Caller, draining <-chan struct{}) {
 	expired, stop := expiry(caller)
 	defer stop()

@@ -120,7 +120,7 @@ func (f *Transitions) place(r *http.Request) (queue.Place, error) {
 }
 
 // serve writes until the reader goes, the server ends or Postgres fails: the
-// reader comes again with the id of its last event, and misses nothing.
+// reader resumes with the id of its last event, and misses nothing.
 func (f *Transitions) serve(ctx context.Context, draining <-chan struct{}, at queue.Place, follow Follow,
 	w http.ResponseWriter,
 ) (queue.Place, error) {

@@ -56,9 +56,9 @@ func (q question) key() string {
 	return fmt.Sprintf("%s %t %s", q.spec.Key(), q.skipReclassified, q.source)
 }
 
-// countsAtOnce bounds how many requests count in the database at one time, and
-// feedsAtOnce how many feeds do besides that never find their view in memory, or
-// not while the mirror is busy.
+// countsAtOnce bounds how many requests count in the database at a time. feedsAtOnce
+// are extra slots for live feeds whose answer is not in the mirror, or not while the
+// mirror is busy.
 const (
 	countsAtOnce = 4
 	feedsAtOnce  = 1

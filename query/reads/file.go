@@ -24,9 +24,9 @@ type File struct {
 	Name        string // such as events.csv
 	ContentType string
 	// Write writes the file. It is called once. Its context ends when the caller
-	// has gone, has read for too long or too slowly, and when the server ends, and
-	// has ended already where nobody wants the body. After an error the connection
-	// is cut, so that nobody takes a part for the whole.
+	// has disconnected, or has read for too long or too slowly, and when the server
+	// ends. It has ended already where nobody wants the body. After an error the
+	// connection is closed, so that no caller takes a part for the whole file.
 	Write func(ctx context.Context, w io.Writer) error
 }
 

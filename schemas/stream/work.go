@@ -263,7 +263,7 @@ func (c WorkConfig) ackRelay() jetstream.StreamConfig {
 const ackWait = 2 * time.Second
 
 // ensureAckConsumer makes the consumer of ackRelay, which all processes share. It takes what arrives from now on:
-// answers that a stream has passed on by itself must not come again.
+// answers that a stream has passed on by itself must not be delivered twice.
 func ensureAckConsumer(ctx context.Context, js jetstream.JetStream, c WorkConfig) error {
 	_, err := js.CreateOrUpdateConsumer(ctx, WorkAckRelay, jetstream.ConsumerConfig{
 		Durable:       WorkAckRelay,

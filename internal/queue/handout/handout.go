@@ -174,7 +174,7 @@ func parse(all []jetstream.Msg) (commands []queue.Command, msgs []jetstream.Msg)
 	for _, m := range all {
 		it, err := stream.ParseWorkItem(m.Data())
 		if err != nil {
-			_ = m.TermWithReason("no work item") // lost: it comes again
+			_ = m.TermWithReason("no work item") // if that is lost, it is redelivered
 			continue
 		}
 		commands, msgs = append(commands, queue.Command{ID: it.ID, Generation: it.Generation}), append(msgs, m)
@@ -185,7 +185,8 @@ func parse(all []jetstream.Msg) (commands []queue.Command, msgs []jetstream.Msg)
 // giveBack has the server hand messages out again after a delay.
 func (h *Handout) giveBack(msgs []jetstream.Msg, delay time.Duration) {
 	for _, m := range msgs {
-		_ = h.nc.Publish(m.Reply(), stream.Refused(delay)) // lost: it is free again after the time of a silent daemon
+		// If it is lost, the message is free after the time of a silent daemon.
+		_ = h.nc.Publish(m.Reply(), stream.Refused(delay))
 	}
 }
 
@@ -196,7 +197,8 @@ func (h *Handout) answer(m jetstream.Msg, outcome item.Outcome) {
 		h.giveBack([]jetstream.Msg{m}, relayWait)
 		return
 	}
-	_ = h.nc.Publish(m.Reply(), stream.Settled) // lost: it comes again, and its item is known to have gone on
+	// If it is lost, the message is redelivered, and its item is found to have moved.
+	_ = h.nc.Publish(m.Reply(), stream.Settled)
 }
 
 func (h *Handout) consumer(ctx context.Context, name string) (jetstream.Consumer, error) {

@@ -14,8 +14,8 @@
 // publishes it where JetStream takes answers. Answers that different processes take may
 // change their order. Those of a process that dies are delivered to another one two seconds
 // later. An answer counts when JetStream has it, which may be after the stream has confirmed
-// it. Up to 100,000 answers wait in memory; more are refused, and their items come again after
-// the lease.
+// it. Up to 100,000 answers wait in memory; more are refused, and their items are redelivered
+// after the lease.
 //
 // # The promise
 //
@@ -52,8 +52,8 @@
 // opens many connections has as many shares until they have been silent, and whoever
 // finishes items falsely counts as an honest daemon (a worker may answer any item). A
 // client that gives up before its request ends, keeps its connection, and stays silent of it,
-// may be handed items that come meanwhile, no more than it may hold; they come again after
-// the lease. So does one whose server does not tell of connections that have ended: that is
+// may be handed items that come meanwhile, no more than it may hold; they are redelivered
+// after the lease. So does one whose server does not tell of connections that have ended: that is
 // in the accounts of AccountsConfig. So do all in a cluster where Millrace reaches the server that
 // leads a consumer by none of the addresses that it was given, or was told of by servers.
 // Requests are withdrawn from a consumer when their connection lets an item lapse, and when a
