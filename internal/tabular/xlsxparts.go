@@ -22,7 +22,8 @@ func checkParts(file io.ReaderAt, size int64) (lasts []int64, err error) {
 	if err := checkSizes(parts.File); err != nil {
 		return nil, err
 	}
-	known, tags, texts := true, 0, 0
+	known, tags := true, 0
+	var texts, asked scanned
 	for _, p := range parts.File {
 		name := partName(p)
 		s, err := scanPart(p)
@@ -31,25 +32,35 @@ func checkParts(file io.ReaderAt, size int64) (lasts []int64, err error) {
 		}
 		switch {
 		case name == sharedTexts:
-			texts += s.tags
+			texts = s
 		case isSheet(name):
 			known = known && !s.odd
 			lasts = append(lasts, s.row)
+			if !s.free && s.upto > asked.upto {
+				asked = s
+			}
 		default:
 			tags += s.tags
 		}
 		switch {
 		case tags > maxTags:
 			return nil, tableErrorf("the XLSX has more than %d tags beside its sheets and their texts", maxTags)
-		case texts > maxStrings:
+		case texts.tags > maxStrings:
 			return nil, tableErrorf("the texts of the XLSX have more than %d tags", maxStrings)
 		}
+	}
+	// The library takes a text that is not there for an empty one, or for its number.
+	if named := texts.texts > 0 || texts.tags < leastTags; named && asked.upto > texts.texts {
+		return nil, tableErrorf("the XLSX is damaged: a cell has the text number %d, and there are %d", asked.upto, texts.texts)
 	}
 	if !known {
 		return nil, nil
 	}
 	return lasts, nil
 }
+
+// leastTags is how many tags a part with a text has at least.
+const leastTags = 5
 
 const sharedTexts = "xl/sharedstrings.xml"
 
@@ -84,11 +95,14 @@ func checkSizes(parts []*zip.File) error {
 
 // scanned is what a part of XML has.
 type scanned struct {
-	tags int
-	row  int64 // the last one of a sheet
-	odd  bool  // which is not known
-	tail bytes.Buffer
-	free bool // the tail may be other than it looks like: there are comments, texts that may have tags, or another encoding
+	tags  int
+	row   int64 // the last one of a sheet
+	odd   bool  // which is not known
+	tail  bytes.Buffer
+	texts int64 // how many texts are told apart by their numbers
+	upto  int64 // the last of them that a cell has
+	cell  bool  // the tag is of a cell that has one, or within it
+	free  bool  // the tail may be other than it looks like: there are comments, texts that may have tags, or another encoding
 }
 
 // maxTail is how many bytes of a sheet from its last row on are looked at: no row may have more.
@@ -137,6 +151,7 @@ func scanPart(p *zip.File) (s scanned, err error) {
 
 // see looks at how a tag begins.
 func (s *scanned) see(head []byte) {
+	s.seeText(head)
 	if len(head) > 0 && head[0] == '!' {
 		s.odd, s.free = true, true
 	}
@@ -166,6 +181,24 @@ func (s *scanned) see(head []byte) {
 	s.row = next
 	s.tail.Reset()
 	s.tail.WriteByte('<')
+}
+
+// seeText counts texts, and notes which of them a cell has, as far as they are written as all programs write them.
+func (s *scanned) seeText(head []byte) {
+	switch {
+	case bytes.HasPrefix(head, []byte("si")) && len(head) > 2 && bytes.IndexByte([]byte(" />"), head[2]) >= 0:
+		s.texts++
+	case bytes.HasPrefix(head, []byte("c ")):
+		tag, _, _ := bytes.Cut(head, []byte(">"))
+		s.cell = bytes.Contains(tag, []byte(` t="s"`))
+	case bytes.HasPrefix(head, []byte("c>")):
+		s.cell = false
+	case s.cell && bytes.HasPrefix(head, []byte("v>")):
+		number, _, _ := bytes.Cut(head[2:], []byte("<"))
+		if n, err := strconv.ParseInt(string(bytes.TrimSpace(number)), 10, 64); err == nil {
+			s.upto = max(s.upto, n+1)
+		}
+	}
 }
 
 // keep keeps what comes from the last row on.

@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"strings"
@@ -30,6 +31,12 @@ func sheetOf(rows string) string {
 func rowOf(attributes, cell string) string {
 	return "<row" + attributes + `><c t="inlineStr"><is><t>` + cell + `</t></is></c></row>`
 }
+
+// sst begins the texts that sheets share.
+const sst = `<sst xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">`
+
+// numbered is a row with one of the texts that sheets share.
+func numbered(text int) string { return fmt.Sprintf(`<row><c s="1" t="s"><v>%d</v></c></row>`, text) }
 
 // bookOf is an XLSX, with parts in place of those of an ordinary one or beside them.
 func bookOf(t *testing.T, parts map[string]string) []byte {
@@ -83,7 +90,7 @@ func readBook(t *testing.T, book []byte) (cells []string, rule string) {
 // TestHostileBooks: a book that would unpack to more than is held in memory is refused before that, and one that is damaged
 // does not look as if it had ended.
 func TestHostileBooks(t *testing.T) {
-	const sheet = "xl/worksheets/sheet1.xml"
+	const sheet, texts = "xl/worksheets/sheet1.xml", "xl/sharedStrings.xml"
 	for name, c := range map[string]struct {
 		parts map[string]string
 		cells string
@@ -119,8 +126,15 @@ func TestHostileBooks(t *testing.T) {
 		"a workbook elsewhere": {
 			map[string]string{sheet: sheetOf(""), "xl/workbook.bin": strings.Repeat("<x/>", 1_000_001)}, "", "1000000 tags",
 		},
+		"texts by number": {map[string]string{sheet: sheetOf(numbered(1) + numbered(0)), texts: sst + "<si><t>a</t></si><si><t>b</t></si></sst>"}, "b a", ""},
+		"a text that is not there": {
+			map[string]string{sheet: sheetOf(numbered(2)), texts: sst + "<si><t>a</t></si><si><t>b</t></si></sst>"}, "", "the text number 3, and there are 2",
+		},
+		"no texts":       {map[string]string{sheet: sheetOf(numbered(0))}, "", "the text number 1, and there are 0"},
+		"an empty list":  {map[string]string{sheet: sheetOf(numbered(0)), texts: sst + "</sst>"}, "", "the text number 1, and there are 0"},
+		"a number alone": {map[string]string{sheet: sheetOf(`<row><c><v>7</v></c></row>`), texts: sst + "</sst>"}, "7", ""},
 		"many empty texts": {
-			map[string]string{sheet: sheetOf(""), "xl/sharedStrings.xml": strings.Repeat("<si/>", 20_000_001)}, "", "20000000 tags",
+			map[string]string{sheet: sheetOf(""), texts: strings.Repeat("<si/>", 20_000_001)}, "", "20000000 tags",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
