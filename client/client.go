@@ -127,6 +127,8 @@ type (
 	NewItem = work.NewItem
 	// Enqueued is what became of a new item.
 	Enqueued = work.Enqueued
+	// Failure is an error of an item of an upload; see [work.Failure].
+	Failure = work.Failure
 	// Row is a row of a result, as database/sql and pgx have it.
 	Row = work.Row
 	// Tx is a transaction of Postgres.
@@ -150,6 +152,12 @@ func Progress(ctx context.Context, text string) { work.Progress(ctx, text) }
 
 // SetResult sets what the work on an item has come to; see [work.SetResult].
 func SetResult(ctx context.Context, result any) error { return work.SetResult(ctx, result) }
+
+// NotFound says that what an item of an upload asks for is not there; see [work.NotFound].
+func NotFound(ctx context.Context) { work.NotFound(ctx) }
+
+// Skipped says that an item of an upload needs no result; see [work.Skipped].
+func Skipped(ctx context.Context) { work.Skipped(ctx) }
 
 // Enqueue adds items to a queue over NATS; see [work.Enqueue].
 func Enqueue(ctx context.Context, nc *nats.Conn, queue string, items ...NewItem) ([]Enqueued, error) {

@@ -29,6 +29,7 @@ type worker struct {
 
 	starts *mover
 	ends   *mover
+	says   *reporter
 	ready  chan *task
 	beat   *mover
 
@@ -76,8 +77,10 @@ type task struct {
 	lease      time.Time        // when it was last known to be this worker's
 	progress   string           // what the handler has last said that it is at
 	result     json.RawMessage  // what it has said that its work has come to
-	told       string           // what of that the server was told
-	lost       bool             // it may be held by another worker
+	notFound   bool             // it has said so, see NotFound
+	skipped    bool
+	told       string // what of that the server was told
+	lost       bool   // it may be held by another worker
 	cancel     context.CancelCauseFunc
 }
 
@@ -98,6 +101,7 @@ func newWorker(nc *nats.Conn, stage string, handler Handler, cfg Config) *worker
 		ready: make(chan *task, cfg.Concurrency+mostAhead), freed: make(chan struct{}, 1), held: map[offer]*task{},
 	}
 	w.starts, w.ends, w.beat = newMover(w, mostAhead), newMover(w, mostAhead), newMover(w, 16)
+	w.says = &reporter{w: w, in: make(chan *reported, mostAhead)}
 	return w
 }
 
@@ -109,6 +113,7 @@ func (w *worker) run(ctx context.Context) error {
 	for _, m := range []*mover{w.starts, w.ends, w.beat} {
 		m.start()
 	}
+	w.says.start()
 	var hands, side sync.WaitGroup
 	for range w.cfg.Concurrency {
 		hands.Go(w.work)
@@ -136,6 +141,7 @@ func (w *worker) run(ctx context.Context) error {
 	w.starts.stop()
 	close(w.ready)
 	hands.Wait()
+	w.says.stop()
 	w.ends.stop()
 	close(ended)
 	side.Wait()

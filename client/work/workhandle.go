@@ -16,29 +16,37 @@ import (
 // work runs handlers, one at a time, until nothing more will come.
 func (w *worker) work() {
 	for t := range w.ready {
-		end := stream.WorkMove{Kind: stream.MoveRelease}
+		end := ending{WorkMove: stream.WorkMove{Kind: stream.MoveRelease}}
 		if !w.stopped.Load() {
 			end = w.handle(t)
 		}
-		end.ID, end.Generation = t.item.ID, t.generation
 		w.free()
-		w.ends.in <- &move{WorkMove: end, then: func(v stream.WorkVerdict, known bool) {
-			w.ended(t, end.Kind, v, known)
-		}}
+		if end.report != nil {
+			w.says.in <- &reported{t, end}
+		} else {
+			w.move(t, end.WorkMove)
+		}
 	}
+}
+
+// move has a move end an item.
+func (w *worker) move(t *task, end stream.WorkMove) {
+	end.ID, end.Generation = t.item.ID, t.generation
+	w.ends.in <- &move{WorkMove: end, then: func(v stream.WorkVerdict, known bool) { w.ended(t, end.Kind, v, known) }}
 }
 
 // handle calls the handler, unless the item was lost before its turn, and says
 // how the item goes on.
-func (w *worker) handle(t *task) stream.WorkMove {
+func (w *worker) handle(t *task) ending {
 	ctx, cancel := context.WithCancelCause(w.handlers)
 	defer cancel(nil)
 	w.mu.Lock()
 	t.cancel = cancel
 	lost := t.lost
 	w.mu.Unlock()
+	release := ending{WorkMove: stream.WorkMove{Kind: stream.MoveRelease}}
 	if lost {
-		return stream.WorkMove{Kind: stream.MoveRelease}
+		return release
 	}
 	ctx = stream.WithTrace(context.WithValue(ctx, sayKey{}, &saying{w, t}), t.own.TraceParent)
 	begin := time.Now()
@@ -48,27 +56,62 @@ func (w *worker) handle(t *task) stream.WorkMove {
 		Attempt: int(t.item.Attempts), CreatedAt: t.item.CreatedAt,
 	})
 	w.pace.note(time.Since(begin))
+	if cause := context.Cause(ctx); err != nil && (errors.Is(cause, errStopping) || errors.Is(cause, errLost)) {
+		return release
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err == nil {
+		return w.success(t)
+	}
+	return w.failure(t, err)
+}
+
+func (w *worker) success(t *task) ending {
+	end := ending{WorkMove: stream.WorkMove{Kind: stream.MoveDone, Result: t.result}}
+	if t.notFound || t.skipped || len(t.result) > movedResult {
+		end.report = w.report(t, "done")
+		end.report.NotFound, end.report.Skipped, end.report.Result = t.notFound, t.skipped, t.result
+	}
+	return end
+}
+
+func (w *worker) failure(t *task, err error) ending {
+	end := ending{WorkMove: stream.WorkMove{Kind: stream.MoveAgain, Error: reason(err)}}
 	var no *permanent
 	var after *later
+	var more *Failure
+	permanent, delayed, says := errors.As(err, &no), errors.As(err, &after), errors.As(err, &more)
 	switch {
-	case err == nil:
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		return stream.WorkMove{Kind: stream.MoveDone, Result: t.result}
-	case errors.Is(context.Cause(ctx), errStopping), errors.Is(context.Cause(ctx), errLost):
-		return stream.WorkMove{Kind: stream.MoveRelease}
-	case errors.As(err, &no):
-		return stream.WorkMove{Kind: stream.MoveFail, Error: reason(err)}
-	case errors.As(err, &after):
-		return stream.WorkMove{Kind: stream.MoveAgain, Error: reason(err), Delay: max(after.delay, 0)}
+	case permanent:
+		end.Kind = stream.MoveFail
+	case delayed:
+		end.Delay = max(after.delay, 0)
+	case says && more.RetryAfter > 0:
+		end.Delay = more.RetryAfter
+	case w.cfg.Backoff != nil:
+		end.Delay = max(w.cfg.Backoff(int(t.item.Attempts)), 0)
+	default:
+		end.Delay, end.Backoff = backoff(int(t.item.Attempts)), true
 	}
-	again := stream.WorkMove{Kind: stream.MoveAgain, Error: reason(err)}
-	if w.cfg.Backoff != nil {
-		again.Delay = max(w.cfg.Backoff(int(t.item.Attempts)), 0)
-	} else {
-		again.Delay, again.Backoff = backoff(int(t.item.Attempts)), true
+	if !says {
+		return end
 	}
-	return again
+	end.report = w.report(t, "fail")
+	end.report.Error, end.report.Permanent = end.Error, permanent
+	end.report.Class, end.report.Domain = more.Class, more.Domain
+	if more.RetryAfter > 0 {
+		end.report.RetryAfterS = new(more.RetryAfter.Seconds())
+	}
+	if delayed || w.cfg.Backoff != nil && more.RetryAfter <= 0 {
+		end.report.DelayS = new(end.Delay.Seconds())
+	}
+	return end
+}
+
+// report returns a report about an item.
+func (w *worker) report(t *task, what string) *stream.Report {
+	return &stream.Report{Queue: w.stage, ID: t.item.ID, Generation: t.generation, Worker: w.cfg.Worker, Report: what}
 }
 
 // saying is where a handler says something of its item.
@@ -79,15 +122,23 @@ type saying struct {
 
 type sayKey struct{}
 
+// uploadGroup begins the groups of the items of uploads.
+const uploadGroup = "upload:"
+
+// say has a handler say something of its item.
+func say(ctx context.Context, what func(*task)) {
+	if s, ok := ctx.Value(sayKey{}).(*saying); ok {
+		s.worker.mu.Lock()
+		defer s.worker.mu.Unlock()
+		what(s.task)
+	}
+}
+
 // Progress says what a handler is at, such as "page 3 of 10", to whoever looks at its
 // item. ctx is the handler's; with any other it does nothing. It does not wait: the server
 // hears within about a second what was said last. Text beyond 500 bytes is cut.
 func Progress(ctx context.Context, text string) {
-	if s, ok := ctx.Value(sayKey{}).(*saying); ok {
-		s.worker.mu.Lock()
-		defer s.worker.mu.Unlock()
-		s.task.progress = cut(text, longestProgress)
-	}
+	say(ctx, func(t *task) { t.progress = cut(text, longestProgress) })
 }
 
 // SetResult sets what the work has come to. It is encoded as JSON and kept with the item if
@@ -97,7 +148,7 @@ func Progress(ctx context.Context, text string) {
 //	work.SetResult(ctx, map[string]int{"articles_count": 47})
 //
 // ctx is the handler's. A result that cannot be encoded, or has more than 64 KiB then, is
-// an error, and the result before stays.
+// an error, and the result before stays. That of a row of an upload is an object of up to 1 MiB.
 func SetResult(ctx context.Context, result any) error {
 	s, ok := ctx.Value(sayKey{}).(*saying)
 	if !ok {
@@ -107,13 +158,14 @@ func SetResult(ctx context.Context, result any) error {
 	if err != nil {
 		return fmt.Errorf("work: set the result of item %d: %w", s.task.item.ID, err)
 	}
-	if len(data) > longestResult {
-		return fmt.Errorf("work: set the result of item %d: it has %d bytes of JSON, and may have %d", s.task.item.ID,
-			len(data), longestResult)
+	most := movedResult
+	if strings.HasPrefix(s.task.own.Group, uploadGroup) {
+		most = min(longestResult, int(s.worker.nc.MaxPayload())-reportSize)
 	}
-	s.worker.mu.Lock()
-	defer s.worker.mu.Unlock()
-	s.task.result = data
+	if len(data) > most {
+		return fmt.Errorf("work: set the result of item %d: it has %d bytes of JSON, and may have %d", s.task.item.ID, len(data), most)
+	}
+	say(ctx, func(t *task) { t.result = data })
 	return nil
 }
 
@@ -133,7 +185,9 @@ func (w *worker) call(ctx context.Context, item Item) (err error) {
 const (
 	longestReason   = 2000
 	longestProgress = 500
-	longestResult   = 64 << 10
+	longestResult   = 1 << 20
+	movedResult     = 64 << 10 // that a move may have
+	reportSize      = 4 << 10  // of what a report has beside its result
 )
 
 func reason(err error) string {

@@ -94,31 +94,30 @@ func (s *Store) Queues(ctx context.Context) ([]Settings, error) {
 	return nil, fmt.Errorf("read the settings of queues: %w", err)
 }
 
-// numbered is the number that a name had.
-type numbered struct {
-	q     ID
+// remembered are the settings that a queue had.
+type remembered struct {
+	of    Settings
 	until time.Time
 }
 
-// knownFor is how long a number is cached. Another process may delete a queue, and
-// create one with the same name: until the number expires, the items of the new one
-// are not found here, and their messages are redelivered.
+// knownFor is how long settings are cached. Another process may delete a queue, and
+// create one with the same name: until they expire, the items of the new one are not
+// found here, and their messages are redelivered.
 const knownFor = time.Second
 
-// Lookup finds a queue's number by its name, or ErrNoQueue, as it was a second ago
-// or later.
-func (s *Store) Lookup(ctx context.Context, name string) (ID, error) {
-	if n, ok := s.known.Load(name); ok && time.Now().Before(n.(numbered).until) {
-		return n.(numbered).q, nil
+// Lookup finds a queue by its name, or ErrNoQueue, as it was a second ago or later.
+func (s *Store) Lookup(ctx context.Context, name string) (Settings, error) {
+	if n, ok := s.known.Load(name); ok && time.Now().Before(n.(remembered).until) {
+		return n.(remembered).of, nil
 	}
 	until := time.Now().Add(knownFor)
 	v, err := s.Queue(ctx, name)
 	if err != nil {
 		s.known.Delete(name)
-		return 0, err
+		return v, err
 	}
-	s.known.Store(name, numbered{v.ID, until})
-	return v.ID, nil
+	s.known.Store(name, remembered{v, until})
+	return v, nil
 }
 
 // Forget has Lookup ask anew.

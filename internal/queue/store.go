@@ -36,7 +36,7 @@ type Store struct {
 	announced chan struct{}
 	folded    atomic.Int64 // rows of tally_delta, since they were vacuumed
 	oldest    ages
-	known     sync.Map // names of queues → numbered
+	known     sync.Map // names of queues → remembered
 	hooks     map[string][]Hook
 	follow    []Hook // of queues that are followed
 	bars      map[string][]Bar

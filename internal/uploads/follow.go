@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/feed"
+	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/schemas/item"
 
 	schema "github.com/millrace-io/millrace/schemas/uploads"
@@ -99,7 +100,10 @@ func (f *Feeder) follow(m *moves, c queue.Change) {
 		}
 		to, fault = schema.Processing, ""
 	case "done":
-		to, wait, fault = f.found(c)
+		if c.Command.Found == nil { // it ends in another way than by a report
+			userqueue.SettleResult(&c.Command, c.Command.Result)
+		}
+		to, wait, fault = f.found(c.Command.Found, c.After.Attempts)
 		if to == schema.StatusDone {
 			result = c.Command.Result
 		}
@@ -123,16 +127,13 @@ const notFoundWait = 30 * time.Second
 
 // found returns what becomes of a row whose item is done, how long it waits until it is tried again, and the rule
 // that its result breaks.
-func (f *Feeder) found(c queue.Change) (to schema.Status, wait time.Duration, fault string) {
-	said := c.Command.Found
+func (f *Feeder) found(said *queue.Found, attempts int32) (to schema.Status, wait time.Duration, fault string) {
 	switch {
-	case said == nil:
-		return schema.StatusDone, 0, ""
 	case said.Fault != "":
 		return schema.Error, 0, said.Fault
 	case said.Skipped:
 		return schema.Skipped, 0, ""
-	case said.NotFound && c.After.Attempts < f.store.attempts.of(schema.NotFound):
+	case said.NotFound && attempts < f.store.attempts.of(schema.NotFound):
 		return schema.Pending, f.cfg.NotFoundWait/2 + rand.N(f.cfg.NotFoundWait), ""
 	case said.NotFound:
 		return schema.NotFound, 0, ""

@@ -149,9 +149,10 @@ const MaxResult = 1 << 20
 func (s *Reports) settleRow(r stream.Report, move item.Move, c *queue.Command) item.Move {
 	switch {
 	case move == item.Complete:
-		c.Found, c.Result = &queue.Found{NotFound: r.NotFound, Skipped: r.Skipped}, nil
-		if result := bytes.TrimSpace(r.Result); !r.NotFound && !r.Skipped && string(result) != "null" {
-			c.Result, c.Found.Fault = result, ResultFault(result)
+		if c.Result = nil; !r.NotFound && !r.Skipped {
+			SettleResult(c, r.Result)
+		} else {
+			c.Found = &queue.Found{NotFound: r.NotFound, Skipped: r.Skipped}
 		}
 	case move == item.Fail && !r.Permanent && item.ClassOf(r.Class) != item.ClassInvalid:
 		move, c.Backoff = item.Again, r.DelayS == nil && r.Class == ""
@@ -160,6 +161,14 @@ func (s *Reports) settleRow(r stream.Report, move item.Move, c *queue.Command) i
 		}
 	}
 	return move
+}
+
+// SettleResult has the end of an item of an upload have a result, or the rule that it breaks.
+func SettleResult(c *queue.Command, result []byte) {
+	if result = bytes.TrimSpace(result); string(result) == "null" {
+		result = nil
+	}
+	c.Result, c.Found = result, &queue.Found{Fault: ResultFault(result)}
 }
 
 // ResultFault returns the rule that the result of a row breaks, if any.

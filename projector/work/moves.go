@@ -101,7 +101,7 @@ func (d *desk) take(ctx context.Context, msg *nats.Msg) {
 	}
 	looking, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()
-	q, err := d.store.Lookup(looking, b.Stage)
+	of, err := d.store.Lookup(looking, b.Stage)
 	if err != nil {
 		text := fmt.Sprintf("moves: find the queue %q: %s", b.Stage, dbpool.Message(err))
 		d.respond(msg, stream.WorkVerdicts{Error: text, Refused: errors.Is(err, queue.ErrNoQueue)})
@@ -109,11 +109,11 @@ func (d *desk) take(ctx context.Context, msg *nats.Msg) {
 	}
 	r := &request{msg: msg}
 	r.answer.Verdicts = make([]stream.WorkVerdict, len(b.Moves))
-	parts := split(r, b)
+	parts := split(r, of, b)
 	r.waiting.Store(int32(len(parts)))
 	for kind, p := range parts {
 		select {
-		case d.lane(ctx, lane{q, kind}) <- p:
+		case d.lane(ctx, lane{of.ID, kind}) <- p:
 		default:
 			d.end(p, errBusy)
 		}
@@ -172,7 +172,7 @@ const (
 
 var errBusy = errors.New("too many requests wait")
 
-func split(r *request, b stream.WorkMoveBatch) map[stream.MoveKind]*part {
+func split(r *request, of queue.Settings, b stream.WorkMoveBatch) map[stream.MoveKind]*part {
 	parts := map[stream.MoveKind]*part{}
 	for i, m := range b.Moves {
 		p := parts[m.Kind]
@@ -183,12 +183,15 @@ func split(r *request, b stream.WorkMoveBatch) map[stream.MoveKind]*part {
 			}
 			parts[m.Kind] = p
 		}
-		p.places = append(p.places, i)
-		p.commands = append(p.commands, queue.Command{
+		c := queue.Command{
 			ID: m.ID, Generation: m.Generation, Worker: b.Worker, Lease: b.Lease, Delay: m.Delay, Backoff: m.Backoff,
 			Error: item.CutError(m.Error), Result: m.Result, Offered: m.Offered,
 			Progress: item.CutProgress(m.Progress),
-		})
+		}
+		if of.Followed && m.Kind == stream.MoveDone {
+			userqueue.SettleResult(&c, m.Result)
+		}
+		p.places, p.commands = append(p.places, i), append(p.commands, c)
 	}
 	return parts
 }

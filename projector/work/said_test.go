@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -14,7 +15,7 @@ import (
 // and again (invariant 6).
 func TestReasons(t *testing.T) {
 	for _, said := range []string{"no\x00such", "not \xff UTF-8", strings.Repeat("long", item.MaxError)} {
-		parts := split(&request{}, stream.WorkMoveBatch{Moves: []stream.WorkMove{{Kind: stream.MoveFail, Error: said}}})
+		parts := split(&request{}, queue.Settings{}, stream.WorkMoveBatch{Moves: []stream.WorkMove{{Kind: stream.MoveFail, Error: said}}})
 		if c := parts[stream.MoveFail].commands[0]; c.Error == "" || c.Error != item.CutError(said) {
 			t.Errorf("of %.20q is kept %.20q, %d bytes", said, c.Error, len(c.Error))
 		}

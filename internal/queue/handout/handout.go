@@ -55,12 +55,12 @@ func (h *Handout) Take(
 	ctx context.Context, name, worker string, limit int, lease time.Duration,
 ) ([]queue.Result, error) {
 	what := fmt.Sprintf("take %d items of %s", limit, name)
-	q, err := h.store.Lookup(ctx, name)
+	of, err := h.store.Lookup(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	for end := time.Now().Add(relayWait); ; {
-		taken, again, err := h.once(ctx, q, name, worker, limit, lease, max(0, time.Until(end)))
+		taken, again, err := h.once(ctx, of.ID, name, worker, limit, lease, max(0, time.Until(end)))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", what, err)
 		}

@@ -19,13 +19,13 @@ const maxNamed = 50
 // stream: an item whose message a daemon has is answered as started. There is a
 // transaction for each few items. After an error some may be started.
 func (h *Handout) Start(ctx context.Context, name string, commands []queue.Command) ([]queue.Result, error) {
-	q, err := h.store.Lookup(ctx, name)
+	of, err := h.store.Lookup(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("start %d items of %s: %w", len(commands), name, err)
 	}
 	results := make([]queue.Result, 0, len(commands))
 	for part := range slices.Chunk(commands, maxNamed) {
-		started, err := h.start(ctx, q, name, part)
+		started, err := h.start(ctx, of.ID, name, part)
 		if err != nil {
 			return nil, fmt.Errorf("start %d items of %s: %w", len(part), name, err)
 		}
