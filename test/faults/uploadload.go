@@ -16,8 +16,9 @@ import (
 const (
 	uploadEvery   = 4 * time.Second
 	uploadWorkers = 3
-	// largeWorkers are those of a large upload, each of which reports so many items at a time.
-	largeWorkers = 6
+	// largeWorkers are those of a large upload over HTTP, each of which reports so many items at a time. As many have the Go
+	// client.
+	largeWorkers = 2
 	largeReports = 8
 	largeLook    = 2 * time.Second
 )
@@ -72,6 +73,9 @@ func (l *uploadLoad) run(sending, working context.Context) error {
 	}
 	for i := range count {
 		g.Go(func() error { l.process(working, i); return nil })
+		if l.large > 0 {
+			g.Go(func() error { l.clients(working, i); return nil })
+		}
 	}
 	l.sendAll(sending, working)
 	return g.Wait()
@@ -192,7 +196,7 @@ func (l *uploadLoad) reportRow(ctx context.Context, worker string, it takenItem)
 		what, body["error"], body["class"], body["delay_s"] = "fail", "broken", "network", 0
 	case fate == rowThrottled && it.Attempt == 1:
 		what, body["error"], body["class"] = "fail", "busy", "throttled"
-		body["domain"], body["retry_after_s"] = fmt.Sprintf("shop-%d.example", row%7), 1
+		body["domain"], body["retry_after_s"] = shopOf(row), 1
 	default:
 		body["result"] = map[string]int{"upload": p.n, "row": row}
 	}
