@@ -23,7 +23,7 @@ func checkParts(file io.ReaderAt, size int64) (lasts []int64, err error) {
 		return nil, err
 	}
 	known, tags := true, 0
-	var texts, asked scanned
+	var texts, tagsOfTexts, upto int64
 	for _, p := range parts.File {
 		name := partName(p)
 		s, err := scanPart(p)
@@ -32,12 +32,12 @@ func checkParts(file io.ReaderAt, size int64) (lasts []int64, err error) {
 		}
 		switch {
 		case name == sharedTexts:
-			texts = s
+			texts, tagsOfTexts = texts+s.texts, tagsOfTexts+int64(s.tags)
 		case isSheet(name):
 			known = known && !s.odd
 			lasts = append(lasts, s.row)
-			if !s.free && s.upto > asked.upto {
-				asked = s
+			if !s.free {
+				upto = max(upto, s.upto)
 			}
 		default:
 			tags += s.tags
@@ -45,13 +45,13 @@ func checkParts(file io.ReaderAt, size int64) (lasts []int64, err error) {
 		switch {
 		case tags > maxTags:
 			return nil, tableErrorf("the XLSX has more than %d tags beside its sheets and their texts", maxTags)
-		case texts.tags > maxStrings:
+		case tagsOfTexts > maxStrings:
 			return nil, tableErrorf("the texts of the XLSX have more than %d tags", maxStrings)
 		}
 	}
 	// The library takes a text that is not there for an empty one, or for its number.
-	if named := texts.texts > 0 || texts.tags < leastTags; named && asked.upto > texts.texts {
-		return nil, tableErrorf("the XLSX is damaged: a cell has the text number %d, and there are %d", asked.upto, texts.texts)
+	if counted := texts > 0 || tagsOfTexts < leastTags; counted && upto > texts {
+		return nil, tableErrorf("the XLSX is damaged: a cell has the text number %d, and there are %d", upto, texts)
 	}
 	if !known {
 		return nil, nil
@@ -99,9 +99,9 @@ type scanned struct {
 	row   int64 // the last one of a sheet
 	odd   bool  // which is not known
 	tail  bytes.Buffer
-	texts int64 // how many texts are told apart by their numbers
-	upto  int64 // the last of them that a cell has
-	cell  bool  // the tag is of a cell that has one, or within it
+	texts int64 // how many texts sheets share
+	upto  int64 // the number of the last one that a cell names, from 1
+	cell  bool  // the last cell names one
 	free  bool  // the tail may be other than it looks like: there are comments, texts that may have tags, or another encoding
 }
 
@@ -183,16 +183,16 @@ func (s *scanned) see(head []byte) {
 	s.tail.WriteByte('<')
 }
 
-// seeText counts texts, and notes which of them a cell has, as far as they are written as all programs write them.
+// seeText counts the texts that sheets share, and notes the last one that a cell names. It does not know tags with a
+// prefix, and attributes that follow a line break.
 func (s *scanned) seeText(head []byte) {
+	end := bytes.IndexAny(head, " \t\r\n/>") // of the name; 0: it is the end of a tag
 	switch {
-	case bytes.HasPrefix(head, []byte("si")) && len(head) > 2 && bytes.IndexByte([]byte(" />"), head[2]) >= 0:
+	case end == 2 && head[0] == 's' && head[1] == 'i':
 		s.texts++
-	case bytes.HasPrefix(head, []byte("c ")):
+	case end == 1 && head[0] == 'c':
 		tag, _, _ := bytes.Cut(head, []byte(">"))
 		s.cell = bytes.Contains(tag, []byte(` t="s"`))
-	case bytes.HasPrefix(head, []byte("c>")):
-		s.cell = false
 	case s.cell && bytes.HasPrefix(head, []byte("v>")):
 		number, _, _ := bytes.Cut(head[2:], []byte("<"))
 		if n, err := strconv.ParseInt(string(bytes.TrimSpace(number)), 10, 64); err == nil {

@@ -130,6 +130,10 @@ func TestHostileBooks(t *testing.T) {
 		"a text that is not there": {
 			map[string]string{sheet: sheetOf(numbered(2)), texts: sst + "<si><t>a</t></si><si><t>b</t></si></sst>"}, "", "the text number 3, and there are 2",
 		},
+		"a tag over lines": {
+			map[string]string{sheet: sheetOf(numbered(1) + "<row><c\n><v>9</v></c></row>"), texts: sst + "<si\n><t>a</t></si><si\n><t>b</t></si></sst>"},
+			"b 9", "",
+		},
 		"no texts":       {map[string]string{sheet: sheetOf(numbered(0))}, "", "the text number 1, and there are 0"},
 		"an empty list":  {map[string]string{sheet: sheetOf(numbered(0)), texts: sst + "</sst>"}, "", "the text number 1, and there are 0"},
 		"a number alone": {map[string]string{sheet: sheetOf(`<row><c><v>7</v></c></row>`), texts: sst + "</sst>"}, "7", ""},
