@@ -55,7 +55,9 @@ func (f *Failure) Unwrap() error { return f.Err }
 // ending is how an item ends.
 type ending struct {
 	stream.WorkMove
-	report *stream.Report // says more than the move, which counts where the report is refused for what it says; nil: nothing more
+	// report says more than the move, and is sent in its place. The move is sent where the server
+	// refuses what the report says. nil: the move says all.
+	report *stream.Report
 }
 
 // reporter sends reports, several at a time. A move says less than a report, and many of them share
@@ -118,7 +120,7 @@ func (r *reporter) send(of *reported) {
 	}
 }
 
-// gone tells whether a report was refused since another worker holds the item, or it has ended, and not for what it says.
+// gone tells whether a report was refused because another worker holds the item, or it has ended.
 func gone(answer stream.Reported) bool {
 	return slices.ContainsFunc(answer.Errors, func(fault stream.ReportFault) bool {
 		return fault.Field == "state" || fault.Field == "id"

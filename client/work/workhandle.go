@@ -59,15 +59,15 @@ func (w *worker) handle(t *task) ending {
 	if cause := context.Cause(ctx); err != nil && (errors.Is(cause, errStopping) || errors.Is(cause, errLost)) {
 		return release
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err == nil {
-		return w.success(t)
+	if err != nil {
+		return w.failure(t, err)
 	}
-	return w.failure(t, err)
+	return w.success(t)
 }
 
 func (w *worker) success(t *task) ending {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	end := ending{WorkMove: stream.WorkMove{Kind: stream.MoveDone, Result: t.result}}
 	if t.notFound || t.skipped || len(t.result) > movedResult {
 		end.report = w.report(t, "done")
@@ -163,7 +163,8 @@ func SetResult(ctx context.Context, result any) error {
 		most = min(longestResult, int(s.worker.nc.MaxPayload())-reportSize)
 	}
 	if len(data) > most {
-		return fmt.Errorf("work: set the result of item %d: it has %d bytes of JSON, and may have %d", s.task.item.ID, len(data), most)
+		return fmt.Errorf("work: set the result of item %d: it has %d bytes of JSON, and may have %d", s.task.item.ID,
+			len(data), most)
 	}
 	say(ctx, func(t *task) { t.result = data })
 	return nil
