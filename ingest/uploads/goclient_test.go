@@ -19,7 +19,8 @@ import (
 	schema "github.com/millrace-io/millrace/schemas/uploads"
 )
 
-// TestGoClient: workers of the Go client say of rows what those over HTTP do, and results that break a rule are errors.
+// TestGoClient: workers on the Go client can report all that workers over HTTP can, and a result that breaks a rule makes
+// its row an error.
 func TestGoClient(t *testing.T) {
 	s := openShop(t, auth.Config{})
 	s.run(schema.Bounds{})

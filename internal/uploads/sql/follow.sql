@@ -37,7 +37,7 @@ WITH said AS MATERIALIZED (
         (count(*) FILTER (WHERE status = 5) - count(*) FILTER (WHERE was = 5))::integer AS skipped,
         (count(*) FILTER (WHERE was = 1))::integer AS ended, bool_or(status = 1) AS back
     FROM moves GROUP BY job_no
-), changes AS (
+), changes AS ( -- over: all rows are persisted, and this ends the last item
     SELECT s.*, jobs.at, jobs.read AND NOT jobs.ended AND jobs.left + s.pending + s.processing = 0 AS over
     FROM sums AS s JOIN jobs ON jobs.no = s.job_no
 )

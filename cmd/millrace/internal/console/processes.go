@@ -34,7 +34,9 @@ func (c *collector) complete() {
 			}
 		}
 		for _, off := range p.Off {
-			known := slices.ContainsFunc(c.st.Off, func(o httpapi.Off) bool { return o.System == off.System && o.Part == off.Part })
+			known := slices.ContainsFunc(c.st.Off, func(o httpapi.Off) bool {
+				return o.System == off.System && o.Part == off.Part
+			})
 			if off.Part != "" && !known { // systems that are off as a whole are off at that process alone
 				c.st.Off = append(c.st.Off, off)
 			}
