@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"go.opentelemetry.io/otel/trace"
 
+	"github.com/millrace-io/millrace/internal/combine"
 	"github.com/millrace-io/millrace/schemas/item"
 )
 
@@ -17,9 +19,34 @@ import (
 // two round trips, and returns a result for each command in their order.
 // After an error nothing was done, or, when the connection broke at the very
 // end, everything: asking again is safe, and answers Repeated for what was.
+// Calls that come at the same time share a transaction: each one by itself would lock
+// what they have in common, such as the row of their upload, until it is committed.
 func (s *Store) Apply(ctx context.Context, q ID, move item.Move, commands []Command) ([]Result, error) {
-	return s.ApplyAlso(ctx, q, move, commands, nil)
+	if by := trace.SpanContextFromContext(ctx); by.IsValid() && s.cfg.Tracer != nil {
+		commands = slices.Clone(commands)
+		for i := range commands {
+			commands[i].by = by
+		}
+	}
+	if slices.ContainsFunc(commands, unnumbered) {
+		return s.ApplyAlso(ctx, q, move, commands, nil)
+	}
+	return s.moves.Do(ctx, lane{q, move}, commands)
 }
+
+// lane is where calls of Apply meet.
+type lane struct {
+	queue ID
+	move  item.Move
+}
+
+// newLanes returns lanes for commands that name their items by number.
+func newLanes[K comparable, R any](work combine.Work[K, Command, R]) *combine.Lanes[K, Command, R] {
+	return &combine.Lanes[K, Command, R]{Work: work, Most: 1000, AtOnce: 2}
+}
+
+// unnumbered tells whether a command names its item in another way than by its number.
+func unnumbered(c Command) bool { return c.ID == 0 }
 
 // Lapse ends the leases of workers that were silent, as Run does when a lease is over.
 func (s *Store) Lapse(ctx context.Context, q ID, commands []Command) ([]Result, error) {

@@ -3,6 +3,8 @@ package queue
 import (
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -43,6 +45,8 @@ type Command struct {
 	// Found is what a worker says of the row that it has completed, in a queue that uploads follow. Result goes
 	// to the row then, and not to the item.
 	Found *Found
+
+	by trace.SpanContext // the request that asks, if it is traced
 }
 
 // Found is what a worker has found out about a row.

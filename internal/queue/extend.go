@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -11,8 +12,16 @@ import (
 
 // Extend makes leases end Lease from now on (0: never, as those of plain daemons), each for the caller that has the
 // item: by generation, or by worker where no generation is given, and notes what the
-// caller says that it is at. It says of each whether the lease was extended.
+// caller says that it is at. It says of each whether the lease was extended. Calls that come at the same time share a
+// statement.
 func (s *Store) Extend(ctx context.Context, q ID, commands []Command) ([]bool, error) {
+	if slices.ContainsFunc(commands, unnumbered) {
+		return s.extend(ctx, q, commands)
+	}
+	return s.leases.Do(ctx, q, commands)
+}
+
+func (s *Store) extend(ctx context.Context, q ID, commands []Command) ([]bool, error) {
 	kind, err := s.kindOf(q)
 	if err != nil {
 		return nil, err

@@ -14,6 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/millrace-io/millrace/internal/combine"
 )
 
 // Config shapes the store. The zero value of a field stands for its default.
@@ -42,6 +44,8 @@ type Store struct {
 	bars      map[string][]Bar
 	barFollow []Bar        // of queues that are followed
 	clock     *ServerClock // of the database; nil before the first sweep
+	moves     *combine.Lanes[lane, Command, Result]
+	leases    *combine.Lanes[ID, Command, bool]
 }
 
 // New returns the store on a pool, which Configure has prepared. It asks
@@ -53,10 +57,15 @@ func New(cfg Config, pool *pgxpool.Pool, log *slog.Logger) (*Store, error) {
 	if cfg.Sweep == 0 {
 		cfg.Sweep = 200 * time.Millisecond
 	}
-	return &Store{
+	s := &Store{
 		cfg: cfg, pool: pool, log: log.With("component", "queue"), announced: make(chan struct{}, 1),
 		oldest: ages{turn: make(chan struct{}, 1)}, hooks: map[string][]Hook{}, bars: map[string][]Bar{},
-	}, nil
+	}
+	s.moves = newLanes(func(ctx context.Context, l lane, commands []Command) ([]Result, error) {
+		return s.ApplyAlso(ctx, l.queue, l.move, commands, nil)
+	})
+	s.leases = newLanes(s.extend)
+	return s, nil
 }
 
 // Announced gets a token after a transaction of this store has made entries in

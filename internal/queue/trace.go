@@ -16,6 +16,7 @@ import (
 type tracedMove struct {
 	trace   string
 	name    string // of the span
+	by      trace.SpanContext
 	details []attribute.KeyValue
 }
 
@@ -32,7 +33,7 @@ func (w *Work) trace() {
 		if len(w.traced) == stream.MostTraced {
 			return
 		}
-		w.traced = append(w.traced, tracedMove{c.trace, w.move.String() + " " + name, []attribute.KeyValue{
+		w.traced = append(w.traced, tracedMove{c.trace, w.move.String() + " " + name, c.command.by, []attribute.KeyValue{
 			attribute.String("messaging.destination.name", name), attribute.Int64("millrace.item", c.id),
 			attribute.String("millrace.status", c.state.Status.String()), attribute.Int("millrace.attempt", int(c.state.Attempts)),
 			attribute.Int("millrace.generation", int(c.state.Generation)), attribute.String("millrace.worker", c.state.Worker),
@@ -46,8 +47,11 @@ func (s *Store) tellTraces(ctx context.Context, begin time.Time, t *Tx) {
 	for _, span := range t.adding {
 		span.End()
 	}
-	by := trace.SpanContextFromContext(ctx)
 	for _, m := range t.traced {
+		by := m.by
+		if !by.IsValid() {
+			by = trace.SpanContextFromContext(ctx)
+		}
 		options := []trace.SpanStartOption{trace.WithTimestamp(begin), trace.WithAttributes(m.details...)}
 		if by.IsValid() {
 			options = append(options, trace.WithLinks(trace.Link{SpanContext: by}))

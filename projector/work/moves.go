@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/queue"
@@ -18,10 +18,10 @@ import (
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
-// answerMoves answers the moves that clients send, until ctx ends. Requests that
-// come while others are being written are written together.
+// answerMoves answers the moves that clients send, until ctx ends. The store writes
+// requests together that come while others are being written.
 func (s *Service) answerMoves(ctx context.Context) error {
-	d := &desk{Service: s, lanes: map[lane]chan *part{}}
+	d := &desk{Service: s, room: make(chan struct{}, mostRequests)}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	sub, err := s.nc.QueueSubscribe(stream.WorkMoves, "millrace", func(msg *nats.Msg) { d.take(ctx, msg) })
@@ -46,47 +46,25 @@ var moveOf = [...]item.Move{
 // extend moves the end of a lease. It is not among the moves of package item.
 const extend item.Move = -1
 
-// desk takes requests apart by queue and kind, and answers each when all of
-// its parts are durable.
+// desk takes requests apart by kind, and answers each when all of its moves are durable.
 type desk struct {
 	*Service
+	room    chan struct{} // a token for each request that is under way
 	mu      sync.Mutex
-	lanes   map[lane]chan *part // made when they are first used
 	running sync.WaitGroup
 	closed  bool
 }
 
-type lane struct {
-	queue queue.ID
-	kind  stream.MoveKind
-}
+// mostRequests is how many requests are under way at once; of those beyond clients hear that too many wait.
+const mostRequests = 4096
 
-// lane returns where parts of a kind are put; nil when the desk is closed.
-func (d *desk) lane(ctx context.Context, l lane) chan *part {
+// run does something on the side, unless the desk is closed.
+func (d *desk) run(do func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	in := d.lanes[l]
-	if in == nil && !d.closed {
-		in = make(chan *part, 1024)
-		d.lanes[l] = in
-		d.running.Go(func() { d.work(ctx, l, in) })
+	if !d.closed {
+		d.running.Go(do)
 	}
-	return in
-}
-
-// request is a request of a client, which waits for its parts.
-type request struct {
-	msg     *nats.Msg
-	answer  stream.WorkVerdicts
-	waiting atomic.Int32
-	failed  atomic.Pointer[error]
-}
-
-// part is the part of a request that goes to one lane.
-type part struct {
-	*request
-	places   []int // of the commands within the request
-	commands []queue.Command
 }
 
 func (d *desk) take(ctx context.Context, msg *nats.Msg) {
@@ -96,7 +74,7 @@ func (d *desk) take(ctx context.Context, msg *nats.Msg) {
 		return
 	}
 	if b.Offers > 0 {
-		d.passOn(ctx, msg)
+		d.run(func() { d.passOn(ctx, msg) })
 		return
 	}
 	looking, cancel := context.WithTimeout(ctx, requestWait)
@@ -107,39 +85,30 @@ func (d *desk) take(ctx context.Context, msg *nats.Msg) {
 		d.respond(msg, stream.WorkVerdicts{Error: text, Refused: errors.Is(err, queue.ErrNoQueue)})
 		return
 	}
-	r := &request{msg: msg}
-	r.answer.Verdicts = make([]stream.WorkVerdict, len(b.Moves))
-	parts := split(r, of, b)
-	r.waiting.Store(int32(len(parts)))
-	for kind, p := range parts {
-		select {
-		case d.lane(ctx, lane{of.ID, kind}) <- p:
-		default:
-			d.end(p, errBusy)
-		}
+	select {
+	case d.room <- struct{}{}:
+		d.run(func() {
+			defer func() { <-d.room }()
+			d.respond(msg, d.answer(ctx, of, b))
+		})
+	default:
+		d.respond(msg, stream.WorkVerdicts{Error: "too many requests wait"})
 	}
 }
 
 // passOn has the leader answer a request for offers. While there is none, nothing is
 // offered.
 func (d *desk) passOn(ctx context.Context, msg *nats.Msg) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
+	ctx, cancel := context.WithTimeout(ctx, requestWait)
+	defer cancel()
+	answer, err := d.nc.RequestWithContext(ctx, stream.WorkOffers, msg.Data)
+	if err != nil {
+		d.respond(msg, stream.WorkVerdicts{})
 		return
 	}
-	d.running.Go(func() {
-		ctx, cancel := context.WithTimeout(ctx, requestWait)
-		defer cancel()
-		answer, err := d.nc.RequestWithContext(ctx, stream.WorkOffers, msg.Data)
-		if err != nil {
-			d.respond(msg, stream.WorkVerdicts{})
-			return
-		}
-		if err := msg.Respond(answer.Data); err != nil {
-			d.log.Debug("a client is not answered, and asks again", "error", err)
-		}
-	})
+	if err := msg.Respond(answer.Data); err != nil {
+		d.log.Debug("a client is not answered, and asks again", "error", err)
+	}
 }
 
 // admit reads a request and refuses what would fail in Postgres: requests of others
@@ -170,17 +139,18 @@ const (
 	maxLease = 24 * time.Hour
 )
 
-var errBusy = errors.New("too many requests wait")
+// part is the moves of a request that are of one kind.
+type part struct {
+	places   []int // of the commands within the request
+	commands []queue.Command
+}
 
-func split(r *request, of queue.Settings, b stream.WorkMoveBatch) map[stream.MoveKind]*part {
+func split(of queue.Settings, b stream.WorkMoveBatch) map[stream.MoveKind]*part {
 	parts := map[stream.MoveKind]*part{}
 	for i, m := range b.Moves {
 		p := parts[m.Kind]
 		if p == nil {
-			p = &part{
-				request: r, places: make([]int, 0, len(b.Moves)),
-				commands: make([]queue.Command, 0, len(b.Moves)),
-			}
+			p = &part{places: make([]int, 0, len(b.Moves)), commands: make([]queue.Command, 0, len(b.Moves))}
 			parts[m.Kind] = p
 		}
 		c := queue.Command{
@@ -196,54 +166,34 @@ func split(r *request, of queue.Settings, b stream.WorkMoveBatch) map[stream.Mov
 	return parts
 }
 
-// work applies what comes on a lane until ctx ends.
-func (d *desk) work(ctx context.Context, l lane, in chan *part) {
-	for {
-		var parts []*part
-		select {
-		case p := <-in:
-			parts = append(parts, p)
-		case <-ctx.Done():
-			return
-		}
-		n := len(parts[0].commands)
-		for more := true; more && n < batchSize; {
-			select {
-			case p := <-in:
-				parts = append(parts, p)
-				n += len(p.commands)
-			default:
-				more = false
-			}
-		}
-		d.apply(ctx, l, parts, n)
-	}
-}
-
-func (d *desk) apply(ctx context.Context, l lane, parts []*part, n int) {
-	commands := make([]queue.Command, 0, n)
-	for _, p := range parts {
-		commands = append(commands, p.commands...)
-	}
+// answer makes the moves of a request.
+func (d *desk) answer(ctx context.Context, of queue.Settings, b stream.WorkMoveBatch) stream.WorkVerdicts {
 	ctx, cancel := context.WithTimeout(ctx, 4*requestWait)
 	defer cancel()
-	verdicts, err := d.verdicts(ctx, l, commands)
-	for _, p := range parts {
-		if err == nil {
+	a := stream.WorkVerdicts{Verdicts: make([]stream.WorkVerdict, len(b.Moves))}
+	var kinds errgroup.Group
+	for kind, p := range split(of, b) {
+		kinds.Go(func() error {
+			verdicts, err := d.verdicts(ctx, of.ID, kind, p.commands)
 			for i, place := range p.places {
-				p.answer.Verdicts[place] = verdicts[i]
+				a.Verdicts[place] = verdicts[i]
 			}
-			verdicts = verdicts[len(p.places):]
-		}
-		d.end(p, err)
+			return err
+		})
 	}
+	if err := kinds.Wait(); err != nil {
+		return stream.WorkVerdicts{Error: dbpool.Message(err)}
+	}
+	return a
 }
 
-func (d *desk) verdicts(ctx context.Context, l lane, commands []queue.Command) ([]stream.WorkVerdict, error) {
+func (d *desk) verdicts(
+	ctx context.Context, q queue.ID, kind stream.MoveKind, commands []queue.Command,
+) ([]stream.WorkVerdict, error) {
 	verdicts := make([]stream.WorkVerdict, len(commands))
-	move := moveOf[l.kind]
+	move := moveOf[kind]
 	if move == extend {
-		extended, err := d.store.Extend(ctx, l.queue, commands)
+		extended, err := d.store.Extend(ctx, q, commands)
 		for i, ok := range extended {
 			if !ok {
 				verdicts[i].Verdict = stream.VerdictGone
@@ -257,7 +207,7 @@ func (d *desk) verdicts(ctx context.Context, l lane, commands []queue.Command) (
 			return d.store.StartHanded(ctx, q, commands)
 		}
 	}
-	results, err := apply(ctx, l.queue, move, commands)
+	results, err := apply(ctx, q, move, commands)
 	counts := map[stream.Verdict]int{}
 	for i, r := range results {
 		verdicts[i] = stream.WorkVerdict{Verdict: verdictOf(r.Outcome), Generation: r.Generation, Attempts: r.Attempts}
@@ -283,19 +233,4 @@ func verdictOf(o item.Outcome) stream.Verdict {
 		return stream.VerdictFull
 	}
 	return stream.VerdictGone
-}
-
-// end notes that a part has been dealt with, and answers with the last one.
-func (d *desk) end(p *part, err error) {
-	if err != nil {
-		p.failed.Store(&err)
-	}
-	if p.waiting.Add(-1) > 0 {
-		return
-	}
-	if failed := p.failed.Load(); failed != nil {
-		d.respond(p.msg, stream.WorkVerdicts{Error: dbpool.Message(*failed)})
-		return
-	}
-	d.respond(p.msg, p.answer)
 }

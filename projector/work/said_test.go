@@ -15,7 +15,7 @@ import (
 // and again (invariant 6).
 func TestReasons(t *testing.T) {
 	for _, said := range []string{"no\x00such", "not \xff UTF-8", strings.Repeat("long", item.MaxError)} {
-		parts := split(&request{}, queue.Settings{}, stream.WorkMoveBatch{Moves: []stream.WorkMove{{Kind: stream.MoveFail, Error: said}}})
+		parts := split(queue.Settings{}, stream.WorkMoveBatch{Moves: []stream.WorkMove{{Kind: stream.MoveFail, Error: said}}})
 		if c := parts[stream.MoveFail].commands[0]; c.Error == "" || c.Error != item.CutError(said) {
 			t.Errorf("of %.20q is kept %.20q, %d bytes", said, c.Error, len(c.Error))
 		}
