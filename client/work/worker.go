@@ -172,9 +172,11 @@ func (w *worker) pull(ctx context.Context) error {
 			if n := w.room(ctx); n > 0 {
 				err = w.fetch(ctx, consumer, n)
 			}
+			if err != nil {
+				consumer = nil
+			}
 			return unlessFinal(err)
 		}, func(err error, wait time.Duration) {
-			consumer = nil
 			w.log.Debug("pulling again", "stage", w.stage, "wait", wait, "error", err)
 		})
 		if err != nil && ctx.Err() == nil {

@@ -117,8 +117,7 @@ func (r *Readers) Run(ctx context.Context) error {
 		return nil // ctx has ended
 	}
 	return r.lead.Run(ctx, func(ctx context.Context, _ leader.Term) error {
-		_ = backoff.Do(ctx, func() error { return r.session(ctx) }, failed)
-		return nil
+		return backoff.Keep(ctx, r.session, failed)
 	})
 }
 

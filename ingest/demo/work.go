@@ -65,10 +65,10 @@ type work struct {
 
 // persist tries until it works, and returns false when ctx has ended before.
 func (w *work) persist(ctx context.Context, try func() error) bool {
-	return backoff.Do(ctx, try, func(err error, _ time.Duration) {
-		w.log.Debug("the demo's work waits", "error", err)
-	}) == nil
+	return backoff.Do(ctx, try, w.waits) == nil
 }
+
+func (w *work) waits(err error, _ time.Duration) { w.log.Debug("the demo's work waits", "error", err) }
 
 func (w *work) publish(ctx context.Context, subject string, data []byte) bool {
 	return w.persist(ctx, func() error {
@@ -80,9 +80,9 @@ func (w *work) publish(ctx context.Context, subject string, data []byte) bool {
 // run works a queue. Handlers under way end with ctx, so that the program stops at
 // once; their items are given back.
 func (w *work) run(ctx context.Context, queue string, handle client.Handler) {
-	w.persist(ctx, func() error {
+	_ = backoff.Keep(ctx, func(ctx context.Context) error {
 		return client.Work(ctx, w.nc, queue, handle, client.WorkConfig{Concurrency: workers, Grace: time.Millisecond})
-	})
+	}, w.waits)
 }
 
 // letters are events that break three rules.

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/internal/schedule"
 	"github.com/millrace-io/millrace/internal/userqueue"
 )
@@ -170,17 +171,16 @@ func (s *Scheduler) look(ctx context.Context) (wait time.Duration, err error) {
 func (s *Scheduler) repeat(
 	ctx context.Context, what string, do func(context.Context) (wait time.Duration, err error),
 ) {
-	failing := false
+	loop := retry.NewLoop(ctx)
+	defer loop.End()
 	for ctx.Err() == nil {
 		wait, err := do(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
-			if wait = 20 * s.cfg.Every; !failing {
+			if wait = 20 * s.cfg.Every; loop.Failed(err) {
 				s.log.Error("cannot "+what+"; trying again", "error", err)
 			}
-			failing = true
-		case err == nil && failing:
-			failing = false
+		case err == nil && loop.Well():
 			s.log.Info("can " + what + " again")
 		}
 		select {

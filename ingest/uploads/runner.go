@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/internal/uploads"
 
 	schema "github.com/millrace-io/millrace/schemas/uploads"
@@ -78,15 +79,16 @@ const (
 
 // Run works until ctx ends. While the database is away it tries again.
 func (r *Runner) Run(ctx context.Context) error {
-	for failing := false; ; {
-		err := r.session(ctx)
+	loop := retry.NewLoop(ctx)
+	defer loop.End()
+	for {
+		err := r.session(loop.Session(ctx))
 		if ctx.Err() != nil {
 			return nil
 		}
-		if !failing {
+		if loop.SessionFailed(err, lookEvery) {
 			r.log.Warn("uploads cannot be worked on now", "error", err)
 		}
-		failing = true
 		select {
 		case <-ctx.Done():
 			return nil
@@ -157,6 +159,7 @@ func (s *session) loop(ctx context.Context) error {
 		if err := s.take(ctx); err != nil {
 			return err
 		}
+		retry.Well(ctx)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

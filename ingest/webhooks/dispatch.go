@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -39,12 +40,16 @@ const (
 func (d *dispatch) run(ctx context.Context) {
 	calls, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
-	for failing := false; ctx.Err() == nil; {
+	loop := retry.NewLoop(ctx)
+	defer loop.End()
+	for ctx.Err() == nil {
 		wait, err := d.step(ctx, calls)
-		if err != nil && !failing && ctx.Err() == nil {
+		switch {
+		case err == nil:
+			loop.Well()
+		case ctx.Err() == nil && loop.Failed(err):
 			d.Log.Warn("items of a queue cannot be sent now", "queue", d.webhook.Queue, "error", err)
 		}
-		failing = err != nil
 		d.sleep(ctx, wait)
 	}
 	late := time.AfterFunc(d.cfg.Grace, cut)

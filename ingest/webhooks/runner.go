@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/millrace-io/millrace/internal/queue/handout"
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/internal/userqueue"
 )
 
@@ -95,23 +96,9 @@ const lookEvery = time.Second
 func (r *Runner) Run(ctx context.Context) error {
 	defer r.Sender.Close()
 	defer r.stopAll()
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for failing := false; ; {
-		err := r.look(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil && !failing {
-			r.Log.Warn("webhooks cannot be looked for now", "error", err)
-		}
-		failing = err != nil
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	return retry.Every(ctx, lookEvery, r.look, func(err error) {
+		r.Log.Warn("webhooks cannot be looked for now", "error", err)
+	})
 }
 
 // look has the items of queues with webhooks sent, and of no others.

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/retry"
 )
 
 const (
@@ -21,17 +22,20 @@ func (s *Store) Run(ctx context.Context) error {
 	look, purge := time.NewTicker(lookEvery), time.NewTicker(purgeEvery)
 	defer look.Stop()
 	defer purge.Stop()
-	for failing := false; ; {
+	steps, purges := retry.NewLoop(ctx), retry.NewLoop(ctx)
+	defer steps.End()
+	defer purges.End()
+	for {
 		worked, err := s.Step(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case err != nil && !failing:
-			s.log.Warn("an act cannot go on now, and is tried again", "error", err)
-		case err == nil && failing:
+		case err == nil && steps.Well():
 			s.log.Info("acts go on")
+		case err != nil && steps.Failed(err):
+			s.log.Warn("an act cannot go on now, and is tried again", "error", err)
 		}
-		if failing = err != nil; worked && !failing {
+		if worked && err == nil {
 			continue
 		}
 		select {
@@ -40,7 +44,10 @@ func (s *Store) Run(ctx context.Context) error {
 		case <-s.begun:
 		case <-look.C:
 		case <-purge.C:
-			if err := s.purge(ctx); err != nil && ctx.Err() == nil {
+			switch err := s.purge(ctx); {
+			case err == nil:
+				purges.Well()
+			case ctx.Err() == nil && purges.Failed(err):
 				s.log.Warn("old acts cannot be dropped now", "error", err)
 			}
 		}

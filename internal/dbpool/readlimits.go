@@ -88,18 +88,8 @@ func NewWatchdog(cfg WatchdogConfig, pool *pgxpool.Pool, reg prometheus.Register
 
 // Run looks until ctx ends, and returns nil.
 func (w *Watchdog) Run(ctx context.Context) error {
-	failing := false
-	return retry.Every(ctx, w.cfg.Every, func(ctx context.Context) error {
-		err := w.look(ctx)
-		if err == nil {
-			failing = false
-		}
-		return err
-	}, func(err error) {
-		if !failing {
-			w.log.Warn("the limits of logins that only read are not enforced, trying again", "error", err)
-		}
-		failing = true
+	return retry.Every(ctx, w.cfg.Every, w.look, func(err error) {
+		w.log.Warn("the limits of logins that only read are not enforced, trying again", "error", err)
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/schemas/instant"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -163,18 +164,11 @@ func (c *Checker) Run(ctx context.Context) error {
 			c.log.Error("what is acknowledged is noted once a second only", "error", err)
 		}
 	})
-	tick := time.NewTicker(c.cfg.Every)
-	defer tick.Stop()
-	for {
-		if err := c.Look(ctx); err != nil && ctx.Err() == nil && c.nc.IsConnected() {
+	return retry.Every(ctx, c.cfg.Every, c.Look, func(err error) {
+		if c.nc.IsConnected() { // else the connection's owner is told
 			c.log.Warn("the streams cannot be checked, trying again", "error", err, "retry_in", c.cfg.Every)
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	})
 }
 
 // Acked takes note that the server has acknowledged a message of a stream to this

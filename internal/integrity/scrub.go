@@ -8,6 +8,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/synadia-io/orbit.go/jetstreamext"
+
+	"github.com/millrace-io/millrace/internal/retry"
 )
 
 // scrubs reads all streams now and from time to time, and those that are suspected.
@@ -37,12 +39,16 @@ func (c *Checker) scrubAll(ctx context.Context) {
 const scrubAgain = time.Minute
 
 func (c *Checker) scrubOne(ctx context.Context, st Stream) {
+	loop := retry.NewLoop(ctx)
+	defer loop.End()
 	for ctx.Err() == nil {
 		err := c.Scrub(ctx, st)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		c.log.Warn("a stream is not scrubbed, trying again", "stream", st.Name, "error", err, "retry_in", scrubAgain)
+		if loop.Failed(err) {
+			c.log.Warn("a stream is not scrubbed, trying again", "stream", st.Name, "error", err, "retry_in", scrubAgain)
+		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(scrubAgain):

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/millrace-io/millrace/internal/retry"
 )
 
 // ErrLost is why the context of a term ends when the lead is lost, or may be.
@@ -75,21 +77,21 @@ func (t Term) Lock() (backend int32, key int64) { return int32(t.backend), t.key
 // Run has this process lead whenever there is no other leader, until ctx ends. It
 // calls lead for each term, which ends when lead returns, and begins no other term
 // before that. Errors of lead and of Postgres are logged, the first of a row as a
-// warning: a term that has lasted for Silence ends a row. Run returns nil.
+// warning, and one in ten minutes after that. A term is a session in the sense of package
+// retry: that another process leads is no failure, and ends no row before a minute has
+// passed, since it may fail by the same. Run returns nil.
 func (c *Candidate) Run(ctx context.Context, lead func(ctx context.Context, term Term) error) error {
-	failing := false
+	loop := retry.NewLoop(ctx)
+	defer loop.End()
 	for ctx.Err() == nil {
-		begun := time.Now()
-		led, err := c.stand(ctx, lead)
-		failing = failing && !(led && time.Since(begun) > c.cfg.Silence)
+		err := c.stand(loop.Session(ctx), lead)
 		switch {
-		case ctx.Err() != nil:
-		case err != nil && !failing:
+		case err == nil || ctx.Err() != nil:
+		case loop.SessionFailed(err, c.cfg.Retry):
 			c.log.Warn("not leading, trying again", "error", err, "retry_in", c.cfg.Retry)
-		case err != nil:
+		default:
 			c.log.Debug("still not leading", "error", err)
 		}
-		failing = err != nil || failing && !led
 		select {
 		case <-ctx.Done():
 		case <-time.After(c.cfg.Retry):
@@ -99,22 +101,22 @@ func (c *Candidate) Run(ctx context.Context, lead func(ctx context.Context, term
 }
 
 // stand leads for one term if the lock is free.
-func (c *Candidate) stand(ctx context.Context, lead func(context.Context, Term) error) (led bool, err error) {
+func (c *Candidate) stand(ctx context.Context, lead func(context.Context, Term) error) error {
 	conn, err := c.pool.Acquire(ctx)
 	if err != nil {
-		return false, fmt.Errorf("connect to lead %s: %w", c.cfg.Name, err)
+		return fmt.Errorf("connect to lead %s: %w", c.cfg.Name, err)
 	}
 	defer conn.Release()
-	if led, err = c.ask(ctx, conn, "SELECT pg_try_advisory_lock($1)", c.cfg.Key); err != nil || !led {
-		return false, err
+	if leads, err := c.ask(ctx, conn, "SELECT pg_try_advisory_lock($1)", c.cfg.Key); err != nil || !leads {
+		return err
 	}
 	// The connection ends with the term, and the lock with the connection.
 	defer func() { _ = conn.Conn().Close(context.WithoutCancel(ctx)) }()
 	silence := strconv.FormatInt(c.cfg.Silence.Milliseconds(), 10)
 	if _, err := c.ask(ctx, conn, "SELECT set_config('idle_session_timeout', $1, false) <> ''", silence); err != nil {
-		return false, err
+		return err
 	}
-	return true, c.serve(ctx, conn, lead)
+	return c.serve(ctx, conn, lead)
 }
 
 // serve leads for a term, and holds the lock until that has ended.

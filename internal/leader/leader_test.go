@@ -15,6 +15,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/leader"
+	"github.com/millrace-io/millrace/internal/retry"
 )
 
 var engine embeddedtest.Postgres
@@ -178,12 +179,11 @@ func (w *warnings) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestFailures: of failures in a row the first is a warning, and so is the first after a term that has lasted.
+// TestFailures: of failures in a row the first is a warning, and so is the first after a term that has worked.
 func TestFailures(t *testing.T) {
 	e := newElection(t)
 	var told warnings
-	const silence = time.Second
-	c, err := leader.New(leader.Config{Name: "test", Key: 7, Retry: 10 * time.Millisecond, Silence: silence}, e.pool,
+	c, err := leader.New(leader.Config{Name: "test", Key: 7, Retry: 10 * time.Millisecond}, e.pool,
 		slog.New(slog.NewTextHandler(&told, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	if err != nil {
 		t.Fatal(err)
@@ -196,7 +196,7 @@ func TestFailures(t *testing.T) {
 			if n := told.n.Load(); n != 1 {
 				t.Errorf("%d warnings of two failures in a row", n)
 			}
-			<-time.After(2 * silence)
+			retry.Well(ctx)
 		case 4:
 			before = told.n.Load()
 			cancel()
@@ -204,7 +204,7 @@ func TestFailures(t *testing.T) {
 		return errors.New("the work fails")
 	})
 	if before != 2 {
-		t.Errorf("%d warnings after a failure that ended a long term, want another one", before)
+		t.Errorf("%d warnings after a failure that ended a term which worked, want another one", before)
 	}
 }
 

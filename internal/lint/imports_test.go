@@ -106,7 +106,7 @@ var rules = []rule{
 		"services import the client: it stays light",
 	},
 	{"./internal/retry", nil, "the client imports it, and stays light"},
-	{"./internal/leader", nil, "whatever is led, and by whom, is its user's matter"},
+	{"./internal/leader", []string{"./internal/retry"}, "whatever is led, and by whom, is its user's matter"},
 	{"./ingest", []string{"./client", "./schemas", "./internal"}, "stages meet in schemas"},
 	{"./projector", []string{"./schemas", "./internal"}, "stages meet in schemas"},
 	{"./query", []string{"./schemas", "./internal"}, "stages meet in schemas"},

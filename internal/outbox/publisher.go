@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-io/millrace/internal/leader"
+	"github.com/millrace-io/millrace/internal/retry"
 )
 
 // Config shapes a publisher. The zero value of a field stands for its default.
@@ -99,6 +100,7 @@ func (p *Publisher) publish(ctx context.Context, _ leader.Term) error {
 		if err != nil {
 			return err
 		}
+		retry.Well(ctx)
 		if n > 0 {
 			continue
 		}

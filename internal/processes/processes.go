@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -81,16 +82,9 @@ func (p *Processes) Run(ctx context.Context) error {
 	}
 	defer func() { _ = service.Stop() }() // or the connection is closed
 	defer p.leave(context.WithoutCancel(ctx))
-	for {
-		if err := p.enter(ctx); err != nil && ctx.Err() == nil {
-			p.deps.Log.Debug("the entry of this process is not renewed", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(renewEvery):
-		}
-	}
+	return retry.Every(ctx, renewEvery, p.enter, func(err error) {
+		p.deps.Log.Debug("the entry of this process is not renewed", "error", err)
+	})
 }
 
 // enter says that the process is there.

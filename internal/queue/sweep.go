@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/schemas/item"
 )
 
@@ -19,17 +20,18 @@ const sweepLimit = 1000
 func (s *Store) Run(ctx context.Context) error {
 	tick := time.NewTicker(s.cfg.Sweep)
 	defer tick.Stop()
-	for failing := false; ; {
+	loop := retry.NewLoop(ctx)
+	defer loop.End()
+	for {
 		err := s.Sweep(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case err != nil && !failing:
-			s.log.Warn("leases, delays and counters wait for Postgres", "error", err)
-		case err == nil && failing:
+		case err == nil && loop.Well():
 			s.log.Info("leases, delays and counters are seen to again")
+		case err != nil && loop.Failed(err):
+			s.log.Warn("leases, delays and counters wait for Postgres", "error", err)
 		}
-		failing = err != nil
 		select {
 		case <-ctx.Done():
 			return nil

@@ -1,4 +1,5 @@
-// Package retry repeats what fails until it succeeds.
+// Package retry repeats what fails until it succeeds. It notes what fails in the meantime where the context says, so
+// that a process can tell which of its parts do not work ([Faults]).
 package retry
 
 import (
@@ -17,20 +18,24 @@ type Backoff struct{ First, Most time.Duration }
 
 // Do calls attempt, at least once, until it succeeds, returns an error of Stop, or
 // ctx ends. If ctx ends, Do returns its cause together with the last error. failed,
-// unless it is nil, is told of each failure that another attempt follows, and how
-// long Do waits for that. Any number of goroutines may use a Backoff at once: each
-// call of Do begins with the shortest wait.
+// unless it is nil, is told of the first failure that another attempt follows, of one
+// ten minutes after that and so on, and how long Do waits then. Any number of goroutines may use a
+// Backoff at once: each call of Do begins with the shortest wait.
 func (b Backoff) Do(ctx context.Context, attempt func() error, failed func(err error, wait time.Duration)) error {
+	loop := NewLoop(ctx)
+	defer loop.End()
 	var last error
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
 		last = attempt()
 		return struct{}{}, last
 	},
-		backoff.WithBackOff(&backoff.ExponentialBackOff{
-			InitialInterval: b.First, MaxInterval: b.Most, Multiplier: 2, RandomizationFactor: 0.25,
-		}),
+		backoff.WithBackOff(b.waits()),
 		backoff.WithMaxElapsedTime(0), // only ctx limits the attempts
-		backoff.WithNotify(failed))
+		backoff.WithNotify(func(err error, wait time.Duration) {
+			if loop.Failed(err) && failed != nil {
+				failed(err, wait)
+			}
+		}))
 	var stop *backoff.PermanentError
 	switch {
 	case err == nil || errors.As(last, &stop):
@@ -41,16 +46,57 @@ func (b Backoff) Do(ctx context.Context, attempt func() error, failed func(err e
 	return fmt.Errorf("%w; the last attempt: %w", err, last)
 }
 
+func (b Backoff) waits() *backoff.ExponentialBackOff {
+	return &backoff.ExponentialBackOff{
+		InitialInterval: b.First, MaxInterval: b.Most, Multiplier: 2, RandomizationFactor: 0.25,
+	}
+}
+
+// Keep runs a session until ctx ends, and another one after it has failed. It returns nil when ctx has ended, or a
+// session has without an error. After a session that has lasted for a minute the wait is the shortest again. A session
+// calls [Well] when it has done something. failed is told as by Do.
+func (b Backoff) Keep(
+	ctx context.Context, session func(context.Context) error, failed func(err error, wait time.Duration),
+) error {
+	loop, waits := NewLoop(ctx), b.waits()
+	defer loop.End()
+	waits.Reset()
+	for {
+		began := time.Now()
+		err := session(loop.Session(ctx))
+		if err == nil || ctx.Err() != nil {
+			return nil
+		}
+		if time.Since(began) > settled {
+			waits.Reset()
+		}
+		wait := waits.NextBackOff()
+		if loop.SessionFailed(err, wait) {
+			failed(err, wait)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+	}
+}
+
 // Stop marks an error that no further attempt would mend. Do returns it unmarked.
 func Stop(err error) error { return backoff.Permanent(err) }
 
-// Every calls do until ctx ends: at once, and then at each interval. failed is told of errors, but for those of a call
-// that the end of ctx has cut short. Every returns nil.
+// Every calls do until ctx ends: at once, and then at each interval. failed is told of the first error in a row, and of
+// one ten minutes after that and so on, but not of that of a call that the end of ctx has cut short. Every returns nil.
 func Every(ctx context.Context, interval time.Duration, do func(context.Context) error, failed func(error)) error {
+	loop := NewLoop(ctx)
+	defer loop.End()
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
-		if err := do(ctx); err != nil && ctx.Err() == nil {
+		switch err := do(ctx); {
+		case err == nil:
+			loop.Well()
+		case ctx.Err() == nil && loop.Failed(err):
 			failed(err)
 		}
 		select {

@@ -17,30 +17,46 @@ var errFailed = errors.New("failed")
 func TestWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var waits []time.Duration
-		attempts, start := 0, time.Now()
+		last := time.Now()
 		err := retry.Backoff{First: time.Second, Most: 5 * time.Second}.Do(t.Context(), func() error {
-			if attempts++; attempts < 6 {
+			waits, last = append(waits, time.Since(last)), time.Now()
+			if len(waits) < 6 {
 				return errFailed
 			}
 			return nil
-		}, func(err error, wait time.Duration) {
-			if !errors.Is(err, errFailed) {
-				t.Errorf("told of %v", err)
-			}
-			waits = append(waits, wait)
-		})
-		if err != nil || attempts != 6 || len(waits) != 5 {
-			t.Fatalf("%d attempts, waits %v, %v", attempts, waits, err)
+		}, nil)
+		if err != nil || len(waits) != 6 || waits[0] != 0 {
+			t.Fatalf("waits %v, %v", waits, err)
 		}
-		var waited time.Duration
 		for i, about := range []time.Duration{1, 2, 4, 5, 5} {
 			about *= time.Second
-			if waited += waits[i]; waits[i] < about*3/4 || waits[i] > about*5/4+1 {
-				t.Errorf("wait %d is %s, not about %s", i, waits[i], about)
+			if wait := waits[i+1]; wait < about*3/4 || wait > about*5/4+1 {
+				t.Errorf("wait %d is %s, not about %s", i, wait, about)
 			}
 		}
-		if took := time.Since(start); took != waited {
-			t.Errorf("it took %s for waits of %s", took, waited)
+	})
+}
+
+// TestTold: of failures in a row the first is told, and then one in ten minutes.
+func TestTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		attempts, told, start := 0, 0, time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute)
+		defer cancel()
+		err := retry.Backoff{First: time.Second, Most: time.Second}.Do(ctx, func() error {
+			attempts++
+			return errFailed
+		}, func(err error, wait time.Duration) {
+			if !errors.Is(err, errFailed) || wait <= 0 {
+				t.Errorf("told of %v, to wait %s", err, wait)
+			}
+			if since := time.Since(start); since < time.Duration(told)*10*time.Minute {
+				t.Errorf("told %d times after %s", told+1, since)
+			}
+			told++
+		})
+		if told != 3 || attempts < 1000 || !errors.Is(err, errFailed) {
+			t.Errorf("told %d times of %d attempts, %v", told, attempts, err)
 		}
 	})
 }
@@ -99,7 +115,7 @@ func TestEvery(t *testing.T) {
 			}
 			return errFailed
 		}, func(error) { told++ })
-		if err != nil || told != 2 || !slices.Equal(at, []time.Duration{0, time.Minute, 2 * time.Minute}) {
+		if err != nil || told != 1 || !slices.Equal(at, []time.Duration{0, time.Minute, 2 * time.Minute}) {
 			t.Errorf("called at %v, told %d times, %v", at, told, err)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/feed"
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/internal/userqueue"
 
 	schema "github.com/millrace-io/millrace/schemas/uploads"
@@ -95,7 +96,9 @@ func (f *Feeder) Run(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	var mended time.Time
-	for failing := false; ; {
+	loop := retry.NewLoop(ctx)
+	defer loop.End()
+	for {
 		err := f.look(ctx)
 		if err == nil {
 			err = f.Leases(ctx)
@@ -104,13 +107,14 @@ func (f *Feeder) Run(ctx context.Context) error {
 			mended = time.Now()
 			err = f.Mend(ctx)
 		}
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return nil
-		}
-		if err != nil && !failing {
+		case err == nil:
+			loop.Well()
+		case loop.Failed(err):
 			f.log.Warn("queues of uploads cannot be looked after now", "error", err)
 		}
-		failing = err != nil
 		select {
 		case <-ctx.Done():
 			return nil

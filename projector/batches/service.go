@@ -73,10 +73,9 @@ var backoff = retry.Backoff{First: 100 * time.Millisecond, Most: 5 * time.Second
 // Run stores until ctx ends. It outlives servers that are away.
 func (s *Service) Run(ctx context.Context) error {
 	return s.lead.Run(ctx, func(ctx context.Context, _ leader.Term) error {
-		_ = backoff.Do(ctx, func() error { return s.session(ctx) }, func(err error, wait time.Duration) {
+		return backoff.Keep(ctx, s.session, func(err error, wait time.Duration) {
 			s.log.Warn("what was read of batches is not stored, trying again", "error", err, "retry_in", wait)
 		})
-		return nil
 	})
 }
 
@@ -120,6 +119,8 @@ const purgeEvery = 10 * time.Second
 
 // purge removes from the stream what is stored, until ctx ends.
 func (s *Service) purge(ctx context.Context, every time.Duration, durable func() uint64) {
+	loop := retry.NewLoop(ctx)
+	defer loop.End()
 	for purged := uint64(0); ; {
 		select {
 		case <-ctx.Done():
@@ -134,10 +135,12 @@ func (s *Service) purge(ctx context.Context, every time.Duration, durable func()
 		if err == nil {
 			err = st.Purge(ctx, jetstream.WithPurgeSequence(upto+1))
 		}
-		if err != nil {
+		switch {
+		case err == nil:
+			loop.Well()
+			purged = upto
+		case loop.Failed(err):
 			s.log.Warn("what is stored of batches is not removed from the stream, trying again", "error", err)
-			continue
 		}
-		purged = upto
 	}
 }

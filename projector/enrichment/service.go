@@ -86,10 +86,9 @@ var backoff = retry.Backoff{First: 100 * time.Millisecond, Most: 5 * time.Second
 // Run enriches until ctx ends. It outlives servers that are away.
 func (s *Service) Run(ctx context.Context) error {
 	return s.lead.Run(ctx, func(ctx context.Context, _ leader.Term) error {
-		_ = backoff.Do(ctx, func() error { return s.session(ctx) }, func(err error, wait time.Duration) {
+		return backoff.Keep(ctx, s.session, func(err error, wait time.Duration) {
 			s.log.Warn("items are not enriched, trying again", "error", err, "retry_in", wait)
 		})
-		return nil
 	})
 }
 
@@ -151,9 +150,11 @@ func (s *Service) follow(ctx context.Context, t tables) error {
 				return err
 			default:
 				at, last = end, max(last, written)
+				retry.Well(ctx)
 			}
 			continue
 		}
+		retry.Well(ctx)
 		select {
 		case <-ctx.Done():
 		case <-time.After(idle):

@@ -97,10 +97,9 @@ func (s *Service) leading(ctx context.Context, _ leader.Term) error {
 
 // persist runs a part again whenever it fails, until ctx ends.
 func (s *Service) persist(ctx context.Context, what string, part func(context.Context) error) error {
-	_ = backoff.Do(ctx, func() error { return part(ctx) }, func(err error, wait time.Duration) {
+	return backoff.Keep(ctx, part, func(err error, wait time.Duration) {
 		s.log.Warn(what+", trying again", "error", err, "retry_in", wait)
 	})
-	return nil
 }
 
 // block is how many events one transaction applies at most.
@@ -178,6 +177,7 @@ func (s *Service) keepUp(ctx context.Context) error {
 		if err = errors.Join(err, s.store.Forget(ctx)); err != nil {
 			return err
 		}
+		retry.Well(ctx)
 		select {
 		case <-ctx.Done():
 			return nil

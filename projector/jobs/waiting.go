@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/jobs"
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -27,6 +28,7 @@ func (s *Service) applyWaiting(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		retry.Well(ctx)
 		if len(due) == block {
 			continue
 		}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	contract "github.com/millrace-io/millrace/schemas/funnel"
+
+	"github.com/millrace-io/millrace/internal/retry"
 )
 
 const (
@@ -35,6 +37,8 @@ func (s *session) audit(ctx context.Context, baseline contract.Baseline) (missin
 	if baseline.Missing > 0 {
 		wait = 0 // what was missing may be there again
 	}
+	loop := retry.NewLoop(ctx)
+	defer loop.End()
 	for found, times := baseline.Missing, 0; ; {
 		select {
 		case <-ctx.Done():
@@ -46,8 +50,12 @@ func (s *session) audit(ctx context.Context, baseline contract.Baseline) (missin
 		wait = max(every, time.Duration(s.p.cfg.AuditShare)*time.Since(began))
 		switch {
 		case err != nil:
+			loop.Failed(err)
 			s.log.Debug("ClickHouse is not audited; trying again", "error", err)
 			continue
+		}
+		loop.Well()
+		switch {
 		case now == baseline.Missing:
 			times = 0
 			continue

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/schemas/item"
 )
 
@@ -28,30 +29,22 @@ const leasesEvery = time.Second
 
 // follow reads leases until ctx ends. While Postgres is away, they stay as they were.
 func (l *leases) follow(ctx context.Context, cfg Config, store *queue.Store) error {
-	tick := time.NewTicker(leasesEvery)
-	defer tick.Stop()
-	for {
-		l.read(ctx, cfg, store)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	return retry.Every(ctx, leasesEvery, func(ctx context.Context) error { return l.read(ctx, cfg, store) }, func(error) {})
 }
 
-func (l *leases) read(ctx context.Context, cfg Config, store *queue.Store) {
+func (l *leases) read(ctx context.Context, cfg Config, store *queue.Store) error {
 	ctx, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()
 	queues, err := store.Queues(ctx)
 	if err != nil {
-		return
+		return err
 	}
 	all := make(map[string]time.Duration, len(queues))
 	for _, v := range queues {
 		all[v.Name] = cfg.lease(v)
 	}
 	l.all.Store(&all)
+	return nil
 }
 
 // of returns how to find the lease of a queue.

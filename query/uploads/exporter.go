@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/internal/objects"
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/internal/uploads"
 )
 
@@ -67,12 +68,17 @@ func (x *Exporter) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	for range x.cfg.Parallel {
 		all.Go(func() {
-			for failing := false; ctx.Err() == nil; {
+			loop := retry.NewLoop(ctx)
+			defer loop.End()
+			for ctx.Err() == nil {
 				made, err := x.Next(ctx)
-				if err != nil && !failing && ctx.Err() == nil {
+				switch {
+				case err == nil:
+					loop.Well()
+				case ctx.Err() == nil && loop.Failed(err):
 					x.log.Warn("exports cannot be made now", "error", err)
 				}
-				if failing = err != nil; made {
+				if made {
 					continue
 				}
 				select {

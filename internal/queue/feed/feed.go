@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/schemas/item"
 )
@@ -142,17 +143,19 @@ func Status(c queue.Change) string {
 func (f *Feed) Run(ctx context.Context) error {
 	tick := time.NewTicker(f.cfg.Every)
 	defer tick.Stop()
-	for failing := false; ; {
+	loop := retry.NewLoop(ctx)
+	defer loop.End()
+	for {
 		fed, err := f.Step(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case err != nil && !failing:
-			f.log.Warn("rows cannot be fed now", "error", err)
-		case err == nil && failing:
+		case err == nil && loop.Well():
 			f.log.Info("rows are fed again")
+		case err != nil && loop.Failed(err):
+			f.log.Warn("rows cannot be fed now", "error", err)
 		}
-		if failing = err != nil; !failing && fed > 0 {
+		if err == nil && fed > 0 {
 			continue
 		}
 		select {

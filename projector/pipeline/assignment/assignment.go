@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/schemas/slots"
 )
@@ -77,6 +78,7 @@ type share struct {
 	watched map[uint32]*watch
 	ended   chan *worker
 	work    context.Context // of the workers
+	rounds  *retry.Loop
 }
 
 // worker folds one group.
@@ -95,6 +97,7 @@ type watch struct {
 	since    time.Time     // when the revision was first seen
 	retryAt  time.Time     // when this process may take the group
 	wait     time.Duration // after the next failure
+	loop     *retry.Loop   // of the sessions of its workers
 }
 
 // patience bounds one round of requests to the broker.
@@ -111,7 +114,13 @@ func (s *share) run(ctx context.Context) error {
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer s.leave(ctx)
-	s.work = work
+	s.work, s.rounds = work, retry.NewLoop(ctx)
+	defer s.rounds.End()
+	defer func() {
+		for _, w := range s.watched {
+			w.loop.End()
+		}
+	}()
 	tick := time.NewTicker(s.a.cfg.Lease / 20)
 	defer tick.Stop()
 	var err error
@@ -162,7 +171,11 @@ func (s *share) round(ctx context.Context) error {
 	if errors.Is(err, ErrUnknownLayout) {
 		return err
 	}
-	if err != nil && s.a.nc.IsConnected() {
+	switch {
+	case err == nil:
+		s.rounds.Well()
+	case s.a.nc.IsConnected() && ctx.Err() == nil: // else the connection's owner is told
+		s.rounds.Failed(err)
 		s.a.log.Debug("slot groups are not shared", "error", err)
 	}
 	return nil
@@ -277,6 +290,7 @@ func (s *share) reap(ctx context.Context, w *worker) error {
 	watch.retryAt = time.Now().Add(watch.wait)
 	s.unfit = watch.retryAt
 	if s.a.nc.IsConnected() { // else the connection's owner is told
+		watch.loop.SessionFailed(w.err, watch.wait)
 		s.a.log.Error("projector failed, starting again from what is durable", "group", w.group.ID, "error", w.err,
 			"retry_in", watch.wait)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/schemas/slots"
 )
@@ -57,7 +58,7 @@ func (s *share) held(g slots.Group, lease *Lease) bool {
 func (s *share) watch(g slots.Group) *watch {
 	w := s.watched[g.ID]
 	if w == nil {
-		w = new(watch)
+		w = &watch{loop: retry.NewLoop(s.work)}
 		s.watched[g.ID] = w
 	}
 	return w

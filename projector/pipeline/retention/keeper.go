@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/schemas/stream"
 
 	schema "github.com/millrace-io/millrace/schemas/clickhouse"
@@ -92,6 +93,8 @@ func (k *Keeper) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var due time.Time
+	loop := retry.NewLoop(ctx)
+	defer loop.End()
 	for {
 		select {
 		case <-ctx.Done():
@@ -102,6 +105,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 		if now := time.Now(); !now.Before(due) {
 			if err = k.Round(ctx); err == nil {
 				due = now.Add(k.cfg.Every)
+				loop.Well()
 			}
 		}
 		switch {
@@ -111,7 +115,9 @@ func (k *Keeper) Run(ctx context.Context) error {
 			k.log.Info("leaving a month to another process", "reason", err)
 		case err != nil:
 			k.metrics.failures.Inc()
-			k.log.Warn("retention failed, trying again", "error", err, "retry_in", countEvery)
+			if loop.Failed(err) {
+				k.log.Warn("retention failed, trying again", "error", err, "retry_in", countEvery)
+			}
 		}
 		timer.Reset(countEvery)
 	}

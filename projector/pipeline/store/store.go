@@ -72,10 +72,15 @@ func (s *Store) Failing() bool { return s.failing.Load() > 0 }
 // followed by another attempt. It also repeats what the server refuses: the rows must
 // not be lost.
 func (s *Store) retry(ctx context.Context, what string, do func(context.Context) error) (failures int, err error) {
-	err = backoff.Do(ctx, func() error { return do(ctx) }, func(err error, wait time.Duration) {
-		if failures++; failures == 1 {
-			s.failing.Add(1)
+	err = backoff.Do(ctx, func() error {
+		err := do(ctx)
+		if err != nil {
+			if failures++; failures == 1 {
+				s.failing.Add(1)
+			}
 		}
+		return err
+	}, func(err error, wait time.Duration) {
 		s.log.Warn("clickhouse failed, trying again", "operation", what, "error", err, "failures", failures,
 			"retry_in", wait)
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -33,6 +34,8 @@ const leaderRetry = 250 * time.Millisecond
 // leader returns the name of the server that leads a consumer of Work; "" for a server
 // that is alone, and for a consumer that does not exist. It waits while there is none.
 func (n *near) leader(ctx context.Context, consumer string) (string, error) {
+	loop := retry.NewLoop(ctx)
+	defer loop.End()
 	for {
 		attempt, cancel := context.WithTimeout(ctx, answerWait)
 		c, err := n.js.Consumer(attempt, stream.Work, consumer)
@@ -42,6 +45,8 @@ func (n *near) leader(ctx context.Context, consumer string) (string, error) {
 			return "", nil
 		case err == nil && c.CachedInfo().Cluster.Leader != "":
 			return c.CachedInfo().Cluster.Leader, nil
+		case err != nil:
+			loop.Failed(err)
 		}
 		select {
 		case <-ctx.Done():

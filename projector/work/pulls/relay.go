@@ -24,23 +24,13 @@ var relayBackoff = retry.Backoff{First: 100 * time.Millisecond, Most: 5 * time.S
 // relay passes on what daemons answer to messages of Work, until ctx ends.
 func (s *Service) relay(ctx context.Context) error {
 	start := time.Now()
-	for ctx.Err() == nil {
-		_ = relayBackoff.Do(ctx, func() error {
-			began := time.Now()
-			err := s.passOn(ctx)
-			if time.Since(began) > relayBackoff.Most {
-				return nil // it has worked: the next wait is the shortest
-			}
-			return err
-		}, func(err error, wait time.Duration) {
-			log := s.log.Warn
-			if errors.Is(err, jetstream.ErrStreamNotFound) && time.Since(start) < young {
-				log = s.log.Debug
-			}
-			log("answers of workers are not passed on, trying again", "error", err, "retry_in", wait)
-		})
-	}
-	return nil
+	return relayBackoff.Keep(ctx, s.passOn, func(err error, wait time.Duration) {
+		log := s.log.Warn
+		if errors.Is(err, jetstream.ErrStreamNotFound) && time.Since(start) < young {
+			log = s.log.Debug
+		}
+		log("answers of workers are not passed on, trying again", "error", err, "retry_in", wait)
+	})
 }
 
 // passOn passes answers on until one cannot be read.
@@ -55,6 +45,7 @@ func (s *Service) passOn(ctx context.Context) error {
 		return err
 	}
 	defer it.Stop()
+	retry.Well(ctx) // the stream is there
 	for {
 		m, err := it.Next(jetstream.NextContext(ctx))
 		if err != nil {

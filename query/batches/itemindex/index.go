@@ -151,10 +151,9 @@ var backoff = retry.Backoff{First: 200 * time.Millisecond, Most: 30 * time.Secon
 
 // Run keeps the index until ctx ends. It outlives servers that are away.
 func (x *Index) Run(ctx context.Context) error {
-	_ = backoff.Do(ctx, func() error { return x.session(ctx) }, func(err error, wait time.Duration) {
+	return backoff.Keep(ctx, x.session, func(err error, wait time.Duration) {
 		x.log.Warn("ClickHouse answers in the place of the index of items, which is opened again", "error", err, "retry_in", wait)
 	})
-	return nil
 }
 
 // session keeps the index for as long as nothing fails.
@@ -178,6 +177,7 @@ func (x *Index) session(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
+		retry.Well(ctx)
 		select {
 		case <-ctx.Done():
 			return nil

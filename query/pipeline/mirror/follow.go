@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/schemas/funnel"
 	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -73,13 +74,16 @@ func (m *Mirror) trace(msg *nats.Msg) (end func()) {
 // subscribed waits until the server knows of the subscription, as it has to
 // before a load begins (invariant 1). It returns false when ctx ends.
 func (m *Mirror) subscribed(ctx context.Context, nc *nats.Conn) bool {
-	for retry := (backoff{}); ctx.Err() == nil; retry.wait(ctx) {
+	loop := retry.NewLoop(ctx)
+	defer loop.End()
+	for pause := (backoff{}); ctx.Err() == nil; pause.wait(ctx) {
 		attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
 		err := nc.FlushWithContext(attempt)
 		cancel()
 		if err == nil {
 			return true
 		}
+		loop.Failed(err)
 		m.log.Debug(
 			"NATS has not confirmed the subscription; trying again", "subject", stream.FunnelDeltas, "error", err,
 		)
@@ -91,17 +95,22 @@ func (m *Mirror) follow(ctx context.Context, nc *nats.Conn, sub *nats.Subscripti
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
 	var dropped int
-	retry := backoff{}
+	pause := backoff{}
+	loop := retry.NewLoop(ctx)
+	defer loop.End()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-m.wake:
 			if err := m.reloadIfWanted(); err != nil && ctx.Err() == nil {
-				m.log.Warn("the funnel cannot be loaded; trying again", "error", err)
-				retry.wait(ctx)
+				if loop.Failed(err) {
+					m.log.Warn("the funnel cannot be loaded; trying again", "error", err)
+				}
+				pause.wait(ctx)
 			} else {
-				retry = backoff{}
+				loop.Well()
+				pause = backoff{}
 			}
 		case <-reconnected:
 			if m.subscribed(ctx, nc) {
@@ -140,21 +149,25 @@ func (m *Mirror) check() {
 // the present ones, or there are none yet.
 func (m *Mirror) watchCheckpoints(ctx context.Context, js jetstream.JetStream) {
 	begun := sync.OnceFunc(func() { close(m.heard) })
-	retry := backoff{}
+	pause := backoff{}
+	loop := retry.NewLoop(ctx)
+	defer loop.End()
 	for ctx.Err() == nil {
 		err := m.watchOnce(ctx, js, func() {
 			begun()
-			retry = backoff{}
+			loop.Well()
+			pause = backoff{}
 		})
 		if ctx.Err() != nil {
 			return
 		}
+		loop.Failed(err)
 		m.log.Debug("checkpoints cannot be watched; trying again", "error", err)
 		m.fail(err)
 		if errors.Is(err, jetstream.ErrBucketNotFound) {
 			begun() // nothing has been decided yet
 		}
-		retry.wait(ctx)
+		pause.wait(ctx)
 	}
 }
 
