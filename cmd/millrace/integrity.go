@@ -35,7 +35,7 @@ func (n *node) runIntegrity() (err error) {
 	if err := n.integrity.Look(ctx); err != nil {
 		n.log.Warn("the streams are not compared with what is noted of them yet", "error", err)
 	}
-	n.stack.launch("integrity", n.integrity.Run)
+	n.stack.launch("integrity", n.supervisor.note("integrity", part{"streams", n.integrity.Run}).noting)
 	return nil
 }
 

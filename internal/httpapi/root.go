@@ -30,7 +30,7 @@ type Health struct {
 // Off is a system that does not work, or a part of one, and why.
 type Off struct {
 	System string     `json:"system" example:"jobs"`
-	Part   string     `json:"part,omitempty" doc:"The part that has failed, and is restarted until it works. Without it, all of the system is off" example:"events"`
+	Part   string     `json:"part,omitempty" doc:"The part that fails, and is tried again until it works. Without it, all of the system is off" example:"events"`
 	Reason string     `json:"reason" doc:"Why it is off"`
 	Since  *time.Time `json:"since,omitempty" doc:"When the part failed first"`
 }

@@ -74,6 +74,7 @@ func TestEveryOutageIsRecorded(t *testing.T) {
 		"MillraceDiskLow":          "MillraceDiskFull comes after it",
 		"MillraceRestarts":         "an outage lasts for less than three restarts",
 		"MillracePartRestarts":     "no kind of fault has one part of a process fail",
+		"MillracePartFailing":      "no kind of fault has one part of a process fail",
 		"MillraceEngineRestarts":   "the harness keeps the engines of its installation itself",
 	}
 	recorded := map[string]bool{}

@@ -5863,7 +5863,7 @@ export interface components {
         NoMembers: Record<string, never>;
         Off: {
             /**
-             * @description The part that has failed, and is restarted until it works. Without it, all of the system is off
+             * @description The part that fails, and is tried again until it works. Without it, all of the system is off
              * @example events
              */
             part?: string;
