@@ -143,7 +143,7 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 		}
 	}
 	if !cfg.soak { // what it stores outgrows a small disk
-		if err := c.mountDisks(); err != nil {
+		if err := c.mountDisks(cfg.uploadRows); err != nil {
 			return nil, err
 		}
 	}
@@ -154,9 +154,12 @@ func projectorNames() []string {
 	return []string{"projector-a", "projector-b", "projector-c", "projector-d"}
 }
 
+// rowRoom is the room in Postgres for a row of a large upload, its item, and what the log has of both.
+const rowRoom = 8 << 10
+
 // mountDisks gives those that store something a small disk each, where that is
 // allowed.
-func (c *cluster) mountDisks() (err error) {
+func (c *cluster) mountDisks(uploadRows int) (err error) {
 	if !canMount() {
 		return nil
 	}
@@ -165,9 +168,11 @@ func (c *cluster) mountDisks() (err error) {
 		switch {
 		case p == c.clickhouse:
 			size *= 2
+		case p == c.postgres:
+			size += int64(uploadRows) * rowRoom
 		case slices.Contains(c.projectors, p):
 			path = filepath.Join(path, "projector")
-		case p == c.postgres || p == c.nats || c.nodes != nil && slices.Contains(c.nodes.processes, p):
+		case p == c.nats || c.nodes != nil && slices.Contains(c.nodes.processes, p):
 		default:
 			continue
 		}
