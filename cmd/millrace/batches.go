@@ -142,7 +142,7 @@ func (n *node) storeBatches() (of share, err error) {
 	if err != nil {
 		return of, err
 	}
-	return share{parts: []part{{"outcomes", service.Run}}, gauges: service.Gauges()}, nil
+	return share{clickhouse: true, parts: []part{{"outcomes", service.Run}}, gauges: service.Gauges()}, nil
 }
 
 // enrichItems finds out more about items, if a setting says so.
@@ -158,7 +158,7 @@ func (n *node) enrichItems() (of share, err error) {
 	if err != nil {
 		return of, err
 	}
-	return share{parts: []part{{"enrichment", service.Run}}, gauges: service.Gauges()}, nil
+	return share{clickhouse: true, parts: []part{{"enrichment", service.Run}}, gauges: service.Gauges()}, nil
 }
 
 // readBatches tells what became of batches of crawled items.
@@ -168,7 +168,7 @@ func (n *node) readBatches() (of share, err error) {
 		return of, err
 	}
 	if index != nil {
-		of.parts = []part{{"index of items", index.Run}}
+		of.clickhouse, of.parts = true, []part{{"index of items", index.Run}}
 	}
 	reads, err := querybatches.New(querybatches.Deps{
 		Postgres: n.database.pool, ClickHouse: n.reads, Index: index, Registry: n.registry, Log: n.log,

@@ -74,20 +74,11 @@ func (c *serveCmd) Run(p *program) error {
 		}
 		s.launch("nats connection", closing(n.nats))
 		r := c.roles()
-		tables, streams := ch, c.Stream.config()
-		if !r.Projector && !r.Query { // events are taken in while ClickHouse is away
-			tables = nil
-		}
+		streams := c.Stream.config()
 		if r.Projector { // it decides which stages count
 			streams.Stages = c.Pipeline.Stages.Stages
 		}
-		if c.Await && tables != nil {
-			if err := n.awaitTables(p.ctx); err != nil {
-				return err
-			}
-			tables = nil
-		}
-		if err := migrate(p.ctx, n.nats, tables, n.topology, streams); err != nil {
+		if err := ensureStreams(p.ctx, n.nats, streams); err != nil {
 			return err
 		}
 		return n.run(p.ctx, s, r)
@@ -130,7 +121,10 @@ func (c *migrateCmd) Run(p *program) error {
 		return err
 	}
 	defer nc.Close()
-	if err := migrate(p.ctx, nc, ch, c.Shared.topology(), c.Stream.config()); err != nil {
+	if err := ensureStreams(p.ctx, nc, c.Stream.config()); err != nil {
+		return err
+	}
+	if err := migrateClickHouse(p.ctx, ch, c.Shared.topology()); err != nil {
 		return err
 	}
 	if c.Shared.Postgres != "" {

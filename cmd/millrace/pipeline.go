@@ -32,7 +32,7 @@ func (n *node) takeEvents() (of share, err error) {
 	return share{routes: []func(endpoint.API){in.Register}}, nil
 }
 
-// foldEvents folds the stream of events, removes old ones from it, bounds its subjects, and retires old months.
+// foldEvents folds the stream of events, and retires old months.
 func (n *node) foldEvents() (of share, err error) {
 	p, err := projector.New(projector.Config{
 		Stages: n.pipeline.Stages.Stages, Dir: n.projectorFolder(), Lease: n.lease, SlotGroups: n.groups,
@@ -42,14 +42,6 @@ func (n *node) foldEvents() (of share, err error) {
 		Tracer:      n.tracer,
 		Slow:        n.slow,
 	}, n.nats, n.clickhouse, n.registry, n.log)
-	if err != nil {
-		return of, err
-	}
-	aged, err := retention.NewAging(retention.AgingConfig{MaxAge: n.maxAge}, n.js, n.log)
-	if err != nil {
-		return of, err
-	}
-	bounded, err := projector.NewSubjects(projector.SubjectsConfig{Stages: n.pipeline.Stages.Names()}, n.js, n.log)
 	if err != nil {
 		return of, err
 	}
@@ -63,19 +55,34 @@ func (n *node) foldEvents() (of share, err error) {
 	if err != nil {
 		return of, err
 	}
-	of.parts = []part{
-		{"projector", p.Run},
-		{"aging", aged.Run},
-		{"subjects", bounded.Run},
-		{"retention", retired.Run},
-		{"streams", n.mendStreams},
-	}
-	of.gauges = append(of.gauges, n.lagGauges(p.Unfolded), bounded.Gauges(), retired.Rows())
+	of.clickhouse = true
+	of.parts = []part{{"projector", p.Run}, {"retention", retired.Run}}
+	of.gauges = append(of.gauges, n.lagGauges(p.Unfolded), retired.Rows())
 	of.checks = []httpapi.Check{{Name: "positions", Probe: func(context.Context) error { return p.Damage() }}}
 	if !n.roles.Query { // whose own check asks for the same
-		of.checks = append(of.checks, httpapi.Check{Name: "clickhouse", Probe: conn.Ping, Need: httpapi.Never})
+		of.checks = append(of.checks, httpapi.Check{
+			Name: "clickhouse", Need: httpapi.AtFirst,
+			Probe: func(ctx context.Context) error { return cmp.Or(conn.Ping(ctx), n.views.err()) },
+		})
 	}
 	return of, nil
+}
+
+// keepStream removes folded events from the stream when they are old, bounds its subjects, and makes streams again that
+// are gone.
+func (n *node) keepStream() (of share, err error) {
+	aged, err := retention.NewAging(retention.AgingConfig{MaxAge: n.maxAge}, n.js, n.log)
+	if err != nil {
+		return of, err
+	}
+	bounded, err := projector.NewSubjects(projector.SubjectsConfig{Stages: n.pipeline.Stages.Names()}, n.js, n.log)
+	if err != nil {
+		return of, err
+	}
+	return share{
+		parts:  []part{{"aging", aged.Run}, {"subjects", bounded.Run}, {"streams", n.mendStreams}},
+		gauges: []sampler.Source{bounded.Gauges()},
+	}, nil
 }
 
 // readEvents serves the funnel and what else is known of events.
@@ -86,12 +93,13 @@ func (n *node) readEvents() (of share, err error) {
 		return of, err
 	}
 	of = share{
-		parts:    []part{{"funnel", q.Run}},
-		routes:   []func(endpoint.API){q.Register},
-		views:    q.Views(),
-		checks:   q.Checks(),
-		warnings: q.Warnings,
-		gauges:   []sampler.Source{lag.MirrorSource(q.Positions, n.js), q.Gauges()},
+		clickhouse: true,
+		parts:      []part{{"funnel", q.Run}},
+		routes:     []func(endpoint.API){q.Register},
+		views:      q.Views(),
+		checks:     q.Checks(),
+		warnings:   q.Warnings,
+		gauges:     []sampler.Source{lag.MirrorSource(q.Positions, n.js), q.Gauges()},
 	}
 	if n.roles.Ingest {
 		spare(of.checks)

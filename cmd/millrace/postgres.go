@@ -79,12 +79,10 @@ func migratePostgres(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger) 
 	return err
 }
 
-// database is Postgres. Its tables may come later: events do not need it.
+// database is Postgres.
 type database struct {
-	pool   *pgxpool.Pool
-	log    *slog.Logger
-	awaits bool // for tables that "millrace migrate" brings up to date
-	ready  chan struct{}
+	*tables
+	pool *pgxpool.Pool
 }
 
 // openPostgres makes the pool, if a system of this process needs Postgres and there is one. The pool is closed after
@@ -100,8 +98,14 @@ func (n *node) openPostgres() error {
 	if err != nil {
 		return err
 	}
-	n.database = &database{pool: pool, log: n.log, awaits: n.awaits, ready: make(chan struct{})}
-	n.supervisor.add("postgres", part{"tables", n.database.prepare})
+	n.database = &database{n.awaitTables("Postgres", func(ctx context.Context) error {
+		if !n.awaits {
+			return migratePostgres(ctx, pool, n.log)
+		}
+		db := stdlib.OpenDBFromPool(pool)
+		defer db.Close()
+		return postgres.Check(ctx, db)
+	}, postgresAway), pool}
 	n.cuts = append(n.cuts, func() { time.AfterFunc(postgresGrace, cut) })
 	n.stack.launch("postgres pool", func(ctx context.Context) error {
 		<-ctx.Done()
@@ -115,93 +119,14 @@ func (n *node) openPostgres() error {
 		}))
 }
 
-// firstWait is how long a process waits for Postgres before it starts without.
-const firstWait = 30 * time.Second
-
-// prepareFirst brings the tables up to date before the process starts. That the server is away is no error.
-func (d *database) prepareFirst(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, firstWait)
-	defer cancel()
-	err := d.migrate(ctx)
-	switch {
-	case err == nil:
-		close(d.ready)
-	case !away(err):
-		return err
-	default:
-		d.log.Warn("waiting for Postgres: until it is there, the systems that need it are off", "error", err)
-	}
-	return nil
-}
-
-// migrate brings the tables up to date, or tells whether somebody else has.
-func (d *database) migrate(ctx context.Context) error {
-	if !d.awaits {
-		return migratePostgres(ctx, d.pool, d.log)
-	}
-	db := stdlib.OpenDBFromPool(d.pool)
-	defer db.Close()
-	return postgres.Check(ctx, db)
-}
-
-// prepare tries until Postgres is there with its tables, and then waits until ctx ends. What Postgres refuses is an
-// error.
-func (d *database) prepare(ctx context.Context) error {
-	for !d.isReady() {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(time.Second):
-		}
-		err := d.migrate(ctx)
-		switch {
-		case err == nil:
-			d.log.Info("Postgres is there")
-			close(d.ready)
-		case ctx.Err() == nil && !away(err) && !unmade(err):
-			return err
-		}
-	}
-	<-ctx.Done()
-	return nil
-}
-
-func (d *database) isReady() bool {
-	select {
-	case <-d.ready:
-		return true
-	default:
-		return false
-	}
-}
-
-// whenReady returns a run that begins when the tables are there.
-func (d *database) whenReady(run func(context.Context) error) func(context.Context) error {
-	return func(ctx context.Context) error {
-		select {
-		case <-d.ready:
-			return run(ctx)
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
 // check is for /ready. Events and views need no Postgres, and the calls that do say so.
 func (d *database) check() httpapi.Check {
 	return httpapi.Check{Name: "postgres", Probe: d.pool.Ping, Need: httpapi.Never}
 }
 
-// unmade tells whether the server has no such database. One that has just come
-// up may be about to make it.
-func unmade(err error) bool {
-	var refused *pgconn.PgError
-	return errors.As(err, &refused) && refused.Code == "3D000"
-}
-
-// away tells whether an error means that the server cannot be reached now,
+// postgresAway tells whether an error means that the server cannot be reached now, or that its tables are not there yet,
 // and not that it has refused what it was asked for.
-func away(err error) bool {
+func postgresAway(err error) bool {
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) {
 		// Starting, ending, or out of room.

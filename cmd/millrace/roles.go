@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -63,6 +62,8 @@ type node struct {
 	roles      roles
 	nats       *nats.Conn
 	js         jetstream.JetStream
+	tables     []*tables
+	views      *tables     // in ClickHouse; nil without the roles projector and query
 	database   *database   // nil without Postgres
 	reads      driver.Conn // of the query role, to ClickHouse
 	auth       *auth.Auth
@@ -167,46 +168,13 @@ func (n *node) warn(risk string) {
 	}
 }
 
-// migrate creates streams and tables or brings them up to date; without a
-// ClickHouse, the streams alone.
-func migrate(ctx context.Context, nc *nats.Conn, ch *clickhouse.Options, topology schema.Topology,
-	cfg stream.Config,
-) error {
+// ensureStreams creates streams or brings them up to date.
+func ensureStreams(ctx context.Context, nc *nats.Conn, cfg stream.Config) error {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	if err := stream.Ensure(ctx, js, cfg); err != nil {
-		return err
-	}
-	if ch == nil {
-		return nil
-	}
-	db := clickhouse.OpenDB(ch)
-	defer db.Close()
-	return topology.Migrate(ctx, db)
-}
-
-// awaitTables returns when the tables in ClickHouse are those of this release.
-func (n *node) awaitTables(ctx context.Context) error {
-	db := clickhouse.OpenDB(n.clickhouse)
-	defer db.Close()
-	var told time.Time
-	for {
-		err := n.topology.Check(ctx, db)
-		if err == nil || errors.Is(err, schema.ErrNewerSchema) || ctx.Err() != nil {
-			return err
-		}
-		if now := time.Now(); now.Sub(told) > 10*time.Second {
-			n.log.Warn("waiting for the tables in ClickHouse", "error", err)
-			told = now
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Second):
-		}
-	}
+	return stream.Ensure(ctx, js, cfg)
 }
 
 // run starts the roles on the stack.
@@ -226,10 +194,12 @@ func (n *node) run(ctx context.Context, s *stack, r roles) (err error) {
 		return err
 	}
 	if n.database != nil {
-		if err := n.database.prepareFirst(ctx); err != nil {
+		all.checks = append(all.checks, n.database.check())
+	}
+	for _, t := range n.tables {
+		if err := t.prepareFirst(ctx); err != nil {
 			return err
 		}
-		all.checks = append(all.checks, n.database.check())
 	}
 	for _, w := range n.watches {
 		all.add(share{checks: []httpapi.Check{w.check()}, warnings: w.warnings})
@@ -255,6 +225,9 @@ func (n *node) openShared() (err error) {
 		if err := n.sample(backup.Gauges(n.js)); err != nil {
 			return err
 		}
+	}
+	if r.Projector || r.Query {
+		n.views = n.awaitTables("ClickHouse", n.updateClickHouse, clickhouseAway)
 	}
 	if r.Query {
 		n.warn(n.http.Limits.atRisk())

@@ -12,6 +12,7 @@ import (
 // systems are the systems of an installation, one line each. A system opens its stores after those above it.
 var systems = []system{
 	{name: "pipeline", ingest: (*node).takeEvents, projector: (*node).foldEvents, query: (*node).readEvents},
+	{name: "stream", projector: (*node).keepStream},
 	{name: "dead letters", ingest: (*node).replayLetters, query: (*node).readLetters},
 	{name: "objects", ingest: (*node).takeObjects},
 	{name: "queues", postgres: true, open: (*node).openQueues, ingest: (*node).serveQueues, query: (*node).readQueues},
@@ -44,12 +45,13 @@ type system struct {
 
 // share is what a system does in one role of a process.
 type share struct {
-	parts    []part // each is restarted alone
-	routes   []func(endpoint.API)
-	views    []live.View
-	checks   []httpapi.Check
-	warnings func() []string // what is wrong with stored data at present; nil: nothing ever is
-	gauges   []sampler.Source
+	parts      []part // each is restarted alone
+	clickhouse bool   // they wait until the tables in ClickHouse are there
+	routes     []func(endpoint.API)
+	views      []live.View
+	checks     []httpapi.Check
+	warnings   func() []string // what is wrong with stored data at present; nil: nothing ever is
+	gauges     []sampler.Source
 }
 
 // part works until ctx ends. It may be run again after it has failed.
@@ -104,19 +106,22 @@ func (n *node) makeSystems() (all share, err error) {
 			if err != nil {
 				return all, err
 			}
-			n.supervise(s, one.parts)
+			n.supervise(s, one)
 			all.add(one)
 		}
 	}
 	return all, nil
 }
 
-// supervise gives parts of a system to the supervisor.
-func (n *node) supervise(s system, parts []part) {
-	for _, p := range parts {
-		if s.postgres {
-			p.run = n.database.whenReady(p.run)
-		}
+// supervise gives what a system does in a role to the supervisor.
+func (n *node) supervise(s system, of share) {
+	if s.postgres {
+		n.database.gate(s.name, of.parts)
+	}
+	if of.clickhouse {
+		n.views.gate(s.name, of.parts)
+	}
+	for _, p := range of.parts {
 		n.supervisor.add(s.name, p)
 	}
 }
@@ -124,13 +129,8 @@ func (n *node) supervise(s system, parts []part) {
 // off returns what is off, and why.
 func (n *node) off() []httpapi.Off {
 	off := n.supervisor.off()
-	if n.database == nil || n.database.isReady() {
-		return off
-	}
-	for _, s := range systems {
-		if s.postgres && len(s.in(n.roles)) > 0 {
-			off = append(off, httpapi.Off{System: s.name, Reason: "waits for its tables in Postgres"})
-		}
+	for _, t := range n.tables {
+		off = append(off, t.off()...)
 	}
 	return off
 }

@@ -137,7 +137,7 @@ func (c *upCmd) start(p *program, s *stack) error {
 	s.launch("nats connection", closing(n.nats))
 	streams := c.Stream.config()
 	streams.Stages = c.Pipeline.Stages.Stages
-	if err := migrate(p.ctx, n.nats, n.clickhouse, n.topology, streams); err != nil {
+	if err := ensureStreams(p.ctx, n.nats, streams); err != nil {
 		return err
 	}
 	if err := n.run(p.ctx, s, roles{Ingest: true, Projector: true, Query: true, Scheduler: true}); err != nil {

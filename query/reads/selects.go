@@ -10,6 +10,8 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/millrace-io/millrace/internal/dbpool"
 )
 
 // ErrUnavailable is the error of a database that is away, overloaded or too
@@ -87,30 +89,13 @@ func (s *Selects) run(ctx context.Context, file string, p Params, scan func(driv
 	return errors.Join(rows.Err(), rows.Close())
 }
 
-// passing are the codes of exceptions that are not the query's fault.
-var passing = map[int32]bool{
-	159: true, // TIMEOUT_EXCEEDED
-	202: true, // TOO_MANY_SIMULTANEOUS_QUERIES
-	241: true, // MEMORY_LIMIT_EXCEEDED
-	394: true, // QUERY_WAS_CANCELLED
-
-	// On a cluster, a shard is away, or goes while it answers.
-	32:  true, // ATTEMPT_TO_READ_AFTER_EOF
-	209: true, // SOCKET_TIMEOUT
-	210: true, // NETWORK_ERROR
-	236: true, // ABORTED
-	279: true, // ALL_CONNECTION_TRIES_FAILED
-	519: true, // NO_REMOTE_SHARD_AVAILABLE
-}
-
 // classify marks the errors that a later attempt may not meet: all but
 // exceptions, which a wrong query causes, too.
 func classify(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err() // the caller has gone
 	}
-	var exception *clickhouse.Exception
-	if errors.As(err, &exception) && !passing[exception.Code] {
+	if !dbpool.Passes(err) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)

@@ -28,9 +28,8 @@ var ErrOlderSchema = errors.New(`the clickhouse schema is older than this releas
 // Migrate brings the database of a single server up to date.
 func Migrate(ctx context.Context, db *sql.DB) error { return Topology{}.Migrate(ctx, db) }
 
-// Migrate brings the database up to date. It is idempotent, and goes on where
-// one that was killed has stopped; projectors and query services may not run it
-// at the same time as each other.
+// Migrate brings the database up to date. It is idempotent, and goes on where one that was killed has stopped. Several
+// processes may run it at the same time: each makes all that is missing, in order.
 func (t Topology) Migrate(ctx context.Context, db *sql.DB) error {
 	p, err := t.provider(db)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	driver "github.com/ClickHouse/clickhouse-go/v2"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	schema "github.com/millrace-io/millrace/schemas/clickhouse"
@@ -170,5 +171,36 @@ func TestMigratedAgain(t *testing.T) {
 		if _, err := db.ExecContext(t.Context(), "SELECT * FROM monthly_totals"); err != nil {
 			t.Errorf("after %s: %v", lost, err)
 		}
+	}
+}
+
+// TestMigratedTogether: processes that start at the same time each bring the tables up to date.
+func TestMigratedTogether(t *testing.T) {
+	options := engine.Database(t)
+	one := driver.OpenDB(options)
+	defer one.Close()
+	for _, table := range []string{
+		"post_analytics", "monthly_totals", "journeys", "item_analyses", "events_monthly", "goose_db_version",
+	} {
+		if _, err := one.ExecContext(t.Context(), "DROP TABLE "+table); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var all errgroup.Group
+	for range 4 {
+		all.Go(func() error {
+			db := driver.OpenDB(options)
+			defer db.Close()
+			return engine.Topology().Migrate(t.Context(), db)
+		})
+	}
+	if err := all.Wait(); err != nil {
+		t.Error(err)
+	}
+	if err := engine.Topology().Check(t.Context(), one); err != nil {
+		t.Error(err)
+	}
+	if _, err := one.ExecContext(t.Context(), "SELECT * FROM post_analytics"); err != nil {
+		t.Error(err)
 	}
 }

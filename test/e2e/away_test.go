@@ -5,10 +5,15 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/Shopify/toxiproxy/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
 
 	"github.com/millrace-io/millrace/internal/slowtest"
 )
@@ -90,6 +95,44 @@ func TestClickHouseAway(t *testing.T) {
 	mustMatch(t, s, c)
 	if letters := get[struct{ Items []any }](s, "/dlq", ""); len(letters.Items) > 0 {
 		t.Errorf("%d dead letters", len(letters.Items))
+	}
+}
+
+// TestStartsWithoutClickHouse: a projector and a query service start while ClickHouse is away, say what they wait for, and
+// work once it is there. One that ClickHouse refuses ends and says why.
+func TestStartsWithoutClickHouse(t *testing.T) {
+	slowtest.Mark(t)
+	t.Parallel()
+	s := up(t)
+	addr, nobody := freePort(t), freePort(t)
+	dsn := "MILLRACE_CLICKHOUSE_DSN=" + strings.Replace(s.clickhouseDSN("millrace"), s.ports.ClickHouse, nobody, 1)
+	env := []string{
+		"MILLRACE_NATS_URL=" + s.natsURL(), "MILLRACE_NATS_NKEY=" + filepath.Join(s.data, "nats", "keys", "millrace.nk"),
+		"MILLRACE_DATA=" + t.TempDir(), "MILLRACE_HTTP_ADDR=" + addr,
+		"MILLRACE_POSTGRES_DSN=" + s.postgresDSN(),
+	}
+	launch(t, append(env, dsn), nil, "serve", "--role=projector,query")
+	poll(t, startLimit, "both to wait for ClickHouse", func() bool {
+		status, _ := answerOf(http.Get("http://" + addr + "/ready"))
+		_, health := answerOf(http.Get("http://" + addr + "/health"))
+		return status == http.StatusServiceUnavailable &&
+			strings.Contains(string(health), `{"system":"pipeline","reason":"waits for its tables in ClickHouse"}`)
+	})
+	proxies := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
+	clickhouse := toxiproxy.NewProxy(proxies, "clickhouse", nobody, s.ports.ClickHouse)
+	if err := clickhouse.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer clickhouse.Stop()
+	poll(t, startLimit, "both to work", func() bool {
+		status, _ := answerOf(http.Get("http://" + addr + "/ready"))
+		_, health := answerOf(http.Get("http://" + addr + "/health"))
+		return status == http.StatusOK && !strings.Contains(string(health), "ClickHouse")
+	})
+	wrong := strings.Replace(s.clickhouseDSN("millrace"), "@", "x@", 1)
+	refused := launch(t, append(env, "MILLRACE_CLICKHOUSE_DSN="+wrong), nil, "serve", "--role=query")
+	if status := refused.wait(t, startLimit); status != 1 || !strings.Contains(refused.log.String(), "Authentication failed") {
+		t.Errorf("with a wrong password: status %d:\n%s", status, refused.log)
 	}
 }
 
