@@ -17,7 +17,8 @@ import (
 	schema "github.com/millrace-io/millrace/schemas/clickhouse"
 )
 
-// tables are those of Millrace in one database server. The process starts without them, and the parts that need them wait.
+// tables are those of Millrace in one database server. The process starts without them, and the parts that need them
+// wait.
 type tables struct {
 	server string
 	update func(context.Context) error // brings them up to date, or tells whether somebody else has
