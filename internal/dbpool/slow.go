@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -67,10 +68,14 @@ func (s *Slow) ended(ctx context.Context, pool string, st statement, err error) 
 // longestText is how much of a statement is logged, in bytes.
 const longestText = 500
 
-var literal = regexp.MustCompile(`'(?:[^'\\]|\\.|'')*'`)
+var (
+	comments = regexp.MustCompile(`(?m)^\s*--.*$`)
+	literal  = regexp.MustCompile(`'(?:[^'\\]|\\.|'')*'`)
+)
 
-// textOf is a statement on one line, without the values in it.
+// textOf is a statement on one line, without the lines of comments and the values in it.
 func textOf(sql string) string {
+	sql = comments.ReplaceAllString(sql, "")
 	text := literal.ReplaceAllString(strings.Join(strings.Fields(sql), " "), "'…'")
 	if len(text) > longestText {
 		text = strings.ToValidUTF8(text[:longestText], "") + "…"
@@ -78,10 +83,14 @@ func textOf(sql string) string {
 	return text
 }
 
-// shapeOf says of parameters their types, and how long those are that have a length.
+// shapeOf says of parameters their names, if they have any, their types, and how long those are that have a length.
 func shapeOf(args []any) string {
 	shapes := make([]string, 0, len(args))
 	for _, a := range args {
+		if named, is := a.(driver.NamedValue); is {
+			shapes = append(shapes, "@"+named.Name+" "+shapeOf([]any{named.Value}))
+			continue
+		}
 		v := reflect.ValueOf(a)
 		switch v.Kind() {
 		case reflect.String, reflect.Slice, reflect.Map, reflect.Array:

@@ -67,7 +67,7 @@ func TestSlow(t *testing.T) {
 		t.Fatal(err)
 	}
 	told("a batch", `SELECT $1::integer`, `"parameters":"int"`, `"statements_with_it":2`)
-	rows, err := ch.Query(t.Context(), "SELECT {name:String}", clickhouse.Named("name", "secret"))
+	rows, err := ch.Query(t.Context(), "-- What it is for.\nSELECT {name:String}", clickhouse.Named("name", "secret"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestSlow(t *testing.T) {
 	if err := rows.Close(); err != nil {
 		t.Fatal(err)
 	}
-	told("rows of ClickHouse", `"pool":"query"`, `SELECT {name:String}`, "NamedValue")
+	told("rows of ClickHouse", `"pool":"query"`, `"statement":"SELECT {name:String}"`, `"parameters":"@name string(6)"`)
 	slowOfClickHouse(t, ch, told)
 	if n := testutil.CollectAndCount(reg, "millrace_slow_statements_total"); n != 2 {
 		t.Errorf("%d pools have slow statements, want 2", n)
