@@ -40,10 +40,7 @@ func (r *BeginRequest[B]) Resolve(ctx huma.Context) []error {
 	if rule := userqueue.CheckText("Idempotency-Key", r.Key); rule != nil {
 		errs = append(errs, httpapi.FieldError(*rule))
 	}
-	for _, rule := range append(r.Body.Check(), checkFilter(r.RawBody)...) {
-		errs = append(errs, httpapi.FieldError(rule))
-	}
-	return errs
+	return append(errs, endpoint.Refused(append(r.Body.Check(), checkFilter(r.RawBody)...))...)
 }
 
 // OfFilter names the fields of rules that a filter breaks as members of the filter of a request.

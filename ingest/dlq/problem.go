@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/millrace-io/millrace/client"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 )
 
@@ -14,7 +15,7 @@ func (s *Service) problem(err error) error {
 	var invalid *Invalid
 	switch {
 	case errors.As(err, &invalid):
-		return httpapi.NewProblem(http.StatusBadRequest, "the request breaks a rule", httpapi.FieldError(*invalid))
+		return endpoint.BadRequest(*invalid)
 	case errors.Is(err, ErrNotFound):
 		return httpapi.NewProblem(http.StatusNotFound, err.Error())
 	case errors.Is(err, client.ErrStreamFull):

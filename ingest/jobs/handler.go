@@ -5,13 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/google/uuid"
 
 	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
@@ -33,7 +31,7 @@ func New(store *jobs.Store, bulk *acts.Store) *Handler { return &Handler{store, 
 
 // Register adds the routes, for callers with the scope admin.
 func (h *Handler) Register(api endpoint.API) {
-	api = api.At("/jobs", "Jobs")
+	api = jobs.API(api)
 	endpoint.Post(api, admin("pause-job", "/{id}/pause", "Pause a job",
 		"A run that a worker has goes on. Runs that no worker has are cancelled, and one that was asked for does "+
 			"not begin."),
@@ -71,43 +69,15 @@ func admin(id, path, summary, text string) endpoint.Operation {
 	return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Admin, Bodiless: true}
 }
 
-// JobID is the path of a job.
-type JobID struct {
-	httpapi.Params
-	ID string `path:"id" maxLength:"64" doc:"The job's UUID" example:"0199f0a2-7c1e-7000-8000-000000000002"`
-	id uuid.UUID
-}
-
-// Resolve implements huma.Resolver.
-func (r *JobID) Resolve(ctx huma.Context) []error {
-	var err error
-	r.id, err = source.CheckID("id", r.ID)
-	return append(r.Params.Resolve(ctx), endpoint.Faults(err)...)
-}
-
-// known tells a caller that a job does not exist, or why a command does not apply.
-func known(err error) error {
-	var refusal *jobs.Refusal
-	switch {
-	case errors.Is(err, jobs.ErrNotFound):
-		return endpoint.NotFound("id", "must be that of a job")
-	case errors.As(err, &refusal):
-		return httpapi.NewProblem(http.StatusConflict, "the job is "+refusal.Status,
-			httpapi.FieldError{Field: "status", Code: refusal.Status, Rule: refusal.Rule})
-	}
-	return err
-}
-
 // JobCommand is a command on a job, without a document.
 type JobCommand struct {
-	JobID
+	jobs.JobID
 	Body *struct{}
 }
 
 func (h *Handler) do(operation string) func(context.Context, *JobCommand) (job.Job, error) {
 	return func(ctx context.Context, in *JobCommand) (job.Job, error) {
-		j, err := h.store.Do(ctx, operation, in.id)
-		return j, known(err)
+		return h.store.Do(ctx, operation, in.UUID)
 	}
 }
 
@@ -159,7 +129,7 @@ func optional(r huma.Registry, s *huma.Schema) *huma.Schema {
 
 // OverrideJobRequest sets how a job runs.
 type OverrideJobRequest struct {
-	JobID
+	jobs.JobID
 	Body JobOverride
 }
 
@@ -167,21 +137,17 @@ type OverrideJobRequest struct {
 func (r *OverrideJobRequest) Resolve(ctx huma.Context) []error {
 	errs := r.JobID.Resolve(ctx)
 	if r.Body.draft != nil { // else there was no JSON
-		for _, b := range r.Body.draft.Broken() {
-			errs = append(errs, httpapi.FieldError(b))
-		}
+		errs = append(errs, endpoint.Refused(r.Body.draft.Broken())...)
 	}
 	return errs
 }
 
 func (h *Handler) override(ctx context.Context, in *OverrideJobRequest) (job.Job, error) {
-	j, err := h.store.Set(ctx, in.id, in.Body.draft)
-	return j, known(err)
+	return h.store.Set(ctx, in.UUID, in.Body.draft)
 }
 
-func (h *Handler) automate(ctx context.Context, in *JobID) (job.Job, error) {
-	j, err := h.store.Unset(ctx, in.id)
-	return j, known(err)
+func (h *Handler) automate(ctx context.Context, in *jobs.JobID) (job.Job, error) {
+	return h.store.Unset(ctx, in.UUID)
 }
 
 // ReconcileJobsRequest compares sources and jobs.
@@ -245,10 +211,7 @@ func (r *ChangeJobsRequest) Resolve(ctx huma.Context) []error {
 			Field: field, Code: "length", Rule: fmt.Sprintf("must be 1 to %d ids", maxBulk),
 		})
 	}
-	for _, rule := range r.Body.Override.check(r.Body.Operation, "operation") {
-		errs = append(errs, httpapi.FieldError(rule))
-	}
-	return errs
+	return append(errs, endpoint.Refused(r.Body.Override.check(r.Body.Operation, "operation"))...)
 }
 
 // check holds that there are settings where they belong, and that they break no rule. The

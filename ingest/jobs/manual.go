@@ -68,11 +68,7 @@ func (h *Handler) make(ctx context.Context, in *MakeJobRequest) (MadeJob, error)
 		return MadeJob{}, err
 	}
 	if broken := in.Body.draft.Broken(); !migrated && len(broken) > 0 {
-		fields := make([]httpapi.FieldError, len(broken))
-		for i, b := range broken {
-			fields[i] = httpapi.FieldError(b)
-		}
-		return MadeJob{}, httpapi.NewProblem(http.StatusBadRequest, "the request breaks a rule", fields...)
+		return MadeJob{}, endpoint.BadRequest(broken...)
 	}
 	if migrated {
 		return MadeJob{}, gone()

@@ -219,11 +219,7 @@ const maxFaults = 100
 
 // faults lists the rules that a request breaks, as its Resolve returns them.
 func faults(broken []item.Invalid) []error {
-	errs := make([]error, 0, min(len(broken), maxFaults))
-	for _, b := range broken[:min(len(broken), maxFaults)] {
-		errs = append(errs, httpapi.FieldError(b))
-	}
-	return errs
+	return endpoint.Refused(broken[:min(len(broken), maxFaults)])
 }
 
 // AddItemsRequest adds items.

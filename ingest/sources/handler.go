@@ -2,7 +2,6 @@ package sources
 
 import (
 	"context"
-	"errors"
 	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -27,7 +26,7 @@ func New(store *sources.Store, bulk *acts.Store) *Handler { return &Handler{stor
 
 // Register adds the routes, for callers with the scope admin.
 func (h *Handler) Register(api endpoint.API) {
-	api = api.At("/sources", "Sources")
+	api = sources.API(api)
 	admin := endpoint.For(auth.Admin)
 	create := admin("create-source", "", "Make a source", "name and url are required. Publishes SOURCE_CREATED.")
 	create.Unchecked = true
@@ -59,9 +58,7 @@ type SourceID struct {
 
 // Resolve implements huma.Resolver.
 func (r *SourceID) Resolve(ctx huma.Context) []error {
-	var err error
-	r.id, err = source.CheckID("id", r.ID)
-	return append(r.Params.Resolve(ctx), endpoint.Faults(err)...)
+	return append(r.Params.Resolve(ctx), endpoint.Faults(source.ReadID("id", r.ID, &r.id))...)
 }
 
 // CrawlSourceFields are the fields of a source in a request.
@@ -91,13 +88,6 @@ func (f NewCrawlSource) Schema(r huma.Registry) *huma.Schema {
 	return s
 }
 
-func refused(broken []source.Invalid) (errs []error) {
-	for _, b := range broken {
-		errs = append(errs, httpapi.FieldError(b))
-	}
-	return errs
-}
-
 // CreateSourceRequest makes a source.
 type CreateSourceRequest struct {
 	httpapi.Params
@@ -108,7 +98,7 @@ type CreateSourceRequest struct {
 func (r *CreateSourceRequest) Resolve(ctx huma.Context) []error {
 	errs := r.Params.Resolve(ctx)
 	if r.Body.draft != nil { // else there was no JSON
-		errs = append(errs, refused(r.Body.draft.BrokenAlone())...)
+		errs = append(errs, endpoint.Refused(r.Body.draft.BrokenAlone())...)
 	}
 	return errs
 }
@@ -134,22 +124,13 @@ type UpdateSourceRequest struct {
 func (r *UpdateSourceRequest) Resolve(ctx huma.Context) []error {
 	errs := r.SourceID.Resolve(ctx)
 	if r.Body.draft != nil {
-		errs = append(errs, refused(r.Body.draft.Broken())...)
+		errs = append(errs, endpoint.Refused(r.Body.draft.Broken())...)
 	}
 	return errs
 }
 
 func (h *Handler) update(ctx context.Context, in *UpdateSourceRequest) (source.CrawlSource, error) {
-	s, err := h.store.Update(ctx, in.id, in.Body.draft)
-	return s, known(err)
-}
-
-// known tells a caller that a source does not exist.
-func known(err error) error {
-	if errors.Is(err, sources.ErrNotFound) {
-		return endpoint.NotFound("id", "must be that of a source")
-	}
-	return err
+	return h.store.Update(ctx, in.id, in.Body.draft)
 }
 
 // DeleteSourceRequest deletes a source.
@@ -165,13 +146,13 @@ func (r *DeleteSourceRequest) Resolve(ctx huma.Context) []error {
 
 func checkReason(reason string) []error {
 	if rule := source.CheckReason(reason); rule != nil {
-		return refused([]source.Invalid{*rule})
+		return endpoint.Refused([]source.Invalid{*rule})
 	}
 	return nil
 }
 
 func (h *Handler) delete(ctx context.Context, in *DeleteSourceRequest) error {
-	return known(h.store.Delete(ctx, in.id, in.Reason))
+	return h.store.Delete(ctx, in.id, in.Reason)
 }
 
 // ToggleReason says why a source is enabled or disabled.
@@ -200,7 +181,6 @@ func (r *ToggleSourceRequest) Resolve(ctx huma.Context) []error {
 
 func (h *Handler) toggle(enabled bool) func(context.Context, *ToggleSourceRequest) (source.CrawlSource, error) {
 	return func(ctx context.Context, in *ToggleSourceRequest) (source.CrawlSource, error) {
-		s, err := h.store.Toggle(ctx, in.id, enabled, in.Body.reason())
-		return s, known(err)
+		return h.store.Toggle(ctx, in.id, enabled, in.Body.reason())
 	}
 }

@@ -102,7 +102,7 @@ func (r *SetQueueWebhookRequest) Resolve(ctx huma.Context) []error {
 
 func (h *Handler) set(ctx context.Context, in *SetQueueWebhookRequest) (out QueueWebhook, err error) {
 	if broken := h.guard.CheckURL(in.Body.URL); broken != nil {
-		return out, httpapi.NewProblem(400, "the request breaks a rule", httpapi.FieldError(*broken))
+		return out, endpoint.BadRequest(*broken)
 	}
 	q, err := h.own.Get(ctx, in.Queue)
 	if err != nil {

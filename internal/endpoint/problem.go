@@ -27,7 +27,7 @@ func Problem(log *slog.Logger, err error) error {
 		return httpapi.NewProblem(http.StatusConflict, "the request is about something that is there already",
 			httpapi.FieldError(*broken))
 	case broken != nil:
-		return httpapi.NewProblem(http.StatusBadRequest, "the request breaks a rule", httpapi.FieldError(*broken))
+		return BadRequest(*broken)
 	case errors.Is(err, queue.ErrNoQueue):
 		return NotFound("queue", "must be a queue that was made")
 	case ours(err):
@@ -45,6 +45,23 @@ func Problem(log *slog.Logger, err error) error {
 func NotFound(field, rule string) *httpapi.Problem {
 	return httpapi.NewProblem(http.StatusNotFound, "there is no such item",
 		httpapi.FieldError{Field: field, Code: "not_found", Rule: rule})
+}
+
+// BadRequest is the problem of a request that breaks rules.
+func BadRequest(broken ...item.Invalid) *httpapi.Problem {
+	p := httpapi.NewProblem(http.StatusBadRequest, "the request breaks a rule")
+	for _, rule := range broken {
+		p.Errors = append(p.Errors, httpapi.FieldError(rule))
+	}
+	return p
+}
+
+// Refused lists the rules that a request breaks, as its Resolve returns them.
+func Refused(broken []item.Invalid) (all []error) {
+	for _, rule := range broken {
+		all = append(all, httpapi.FieldError(rule))
+	}
+	return all
 }
 
 // Faults lists the rules that a request breaks, as its Resolve returns them, from

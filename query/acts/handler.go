@@ -114,11 +114,7 @@ func (r *CountErrorsRequest) filter() *recrawl.ErrorFilter {
 
 // Resolve implements huma.Resolver.
 func (r *CountErrorsRequest) Resolve(ctx huma.Context) []error {
-	errs := r.Params.Resolve(ctx)
-	for _, rule := range r.filter().Check() {
-		errs = append(errs, httpapi.FieldError(rule))
-	}
-	return errs
+	return append(r.Params.Resolve(ctx), endpoint.Refused(r.filter().Check())...)
 }
 
 func (h *Handler) countErrors(ctx context.Context, in *CountErrorsRequest) (acts.ActCount, error) {

@@ -115,11 +115,12 @@ type BatchSelection struct {
 	Span
 }
 
-func (s BatchSelection) check(f *reads.Faults) {
-	checkName(f, "job_id", s.JobID)
-	checkName(f, "project_id", s.ProjectID)
-	checkName(f, "platform", s.Platform)
-	s.Span.check(f)
+func (s BatchSelection) check(*Handler) (f reads.Faults) {
+	checkName(&f, "job_id", s.JobID)
+	checkName(&f, "project_id", s.ProjectID)
+	checkName(&f, "platform", s.Platform)
+	s.Span.check(&f)
+	return f
 }
 
 // conditions are those of a statement, whose arguments they number.
@@ -176,16 +177,12 @@ type BatchesRequest struct {
 	httpapi.Params
 	BatchSelection
 	reads.Page
+	after reads.Pair
 }
 
 // Resolve implements huma.Resolver.
 func (r *BatchesRequest) Resolve(ctx huma.Context) []error {
-	return reads.Resolve(ctx, r.Params, func(*Handler) (f reads.Faults) {
-		r.check(&f)
-		_, err := batchCursor.After(r.Cursor)
-		f.Check(err)
-		return f
-	})
+	return append(reads.Resolve(ctx, r.Params, r.check), endpoint.Faults(batchCursor.Read(r.Cursor, &r.after))...)
 }
 
 // CrawlBatchPage is a page of batches.
@@ -193,8 +190,8 @@ type CrawlBatchPage struct{ reads.List[CrawlBatch] }
 
 func (h *Handler) list(ctx context.Context, r BatchesRequest) (answer CrawlBatchPage, err error) {
 	c := r.conditions()
-	if after, ok := batchCursor.Decode(r.Cursor); ok {
-		c.add("(read_at, seq) < ($, $)", time.UnixMicro(int64(after[0])), int64(after[1]))
+	if r.Cursor != "" {
+		c.add("(read_at, seq) < ($, $)", time.UnixMicro(int64(r.after[0])), int64(r.after[1]))
 	}
 	all, err := page(ctx, h.Postgres, c, r.Limit+1)
 	answer.List = reads.ListOf(batchCursor, all, r.Limit, func(b CrawlBatch) reads.Pair {
@@ -226,10 +223,7 @@ type BatchRequest struct {
 
 // Resolve implements huma.Resolver.
 func (r *BatchRequest) Resolve(ctx huma.Context) []error {
-	return reads.Resolve(ctx, r.Params, func(*Handler) (f reads.Faults) {
-		r.id(&f)
-		return f
-	})
+	return reads.Resolve(ctx, r.Params, r.check)
 }
 
 func (h *Handler) one(ctx context.Context, r BatchRequest) (b CrawlBatch, err error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/schemas/item"
@@ -27,12 +28,13 @@ type ErrorSelection struct {
 	Span
 }
 
-func (s ErrorSelection) check(f *reads.Faults) {
-	checkName(f, "code", s.Code)
-	checkName(f, "project_id", s.ProjectID)
-	checkName(f, "platform", s.Platform)
-	checkName(f, "job_id", s.JobID)
-	s.Span.check(f)
+func (s ErrorSelection) check(*Handler) (f reads.Faults) {
+	checkName(&f, "code", s.Code)
+	checkName(&f, "project_id", s.ProjectID)
+	checkName(&f, "platform", s.Platform)
+	checkName(&f, "job_id", s.JobID)
+	s.Span.check(&f)
+	return f
 }
 
 func (s ErrorSelection) params(more reads.Params) reads.Params {
@@ -50,16 +52,13 @@ type CrawlErrorsRequest struct {
 	httpapi.Params
 	ErrorSelection
 	reads.Page
+	after reads.Pair
 }
 
 // Resolve implements huma.Resolver.
 func (r *CrawlErrorsRequest) Resolve(ctx huma.Context) []error {
-	return reads.Resolve(ctx, r.Params, func(*Handler) (f reads.Faults) {
-		r.check(&f)
-		_, err := errorCursor.After(r.Cursor)
-		f.Check(err)
-		return f
-	})
+	r.after[0] = math.MaxInt64
+	return append(reads.Resolve(ctx, r.Params, r.check), endpoint.Faults(errorCursor.Read(r.Cursor, &r.after))...)
 }
 
 // CrawlError is an item that is an error at present.
@@ -91,11 +90,9 @@ type CrawlErrorPage struct {
 }
 
 func (h *Handler) errors(ctx context.Context, r CrawlErrorsRequest) (page CrawlErrorPage, err error) {
-	after, given := errorCursor.Decode(r.Cursor)
-	if !given {
-		after = reads.Pair{math.MaxInt64}
-	}
-	p := r.params(reads.Params{"at": int64(after[0]), "place": after[1], "first": !given, "limit": r.Limit + 1})
+	p := r.params(reads.Params{
+		"at": int64(r.after[0]), "place": r.after[1], "first": r.Cursor == "", "limit": r.Limit + 1,
+	})
 	var all []CrawlError
 	err = h.set.Each(ctx, "crawl_errors.sql", p, func(rows driver.Rows) error {
 		e, err := scanError(rows)
@@ -141,10 +138,7 @@ type CrawlErrorRatesRequest struct {
 
 // Resolve implements huma.Resolver.
 func (r *CrawlErrorRatesRequest) Resolve(ctx huma.Context) []error {
-	return reads.Resolve(ctx, r.Params, func(*Handler) (f reads.Faults) {
-		r.check(&f)
-		return f
-	})
+	return reads.Resolve(ctx, r.Params, r.check)
 }
 
 // CrawlErrorRate are the errors with one value.
@@ -228,10 +222,7 @@ type CrawlErrorGroupsRequest struct {
 
 // Resolve implements huma.Resolver.
 func (r *CrawlErrorGroupsRequest) Resolve(ctx huma.Context) []error {
-	return reads.Resolve(ctx, r.Params, func(*Handler) (f reads.Faults) {
-		r.check(&f)
-		return f
-	})
+	return reads.Resolve(ctx, r.Params, r.check)
 }
 
 // CrawlErrorGroup are errors of one code whose messages differ only in numbers, ids and

@@ -197,16 +197,12 @@ type BatchItemsRequest struct {
 	OfBatch
 	reads.Page
 	Status string `query:"fetch_status" enum:"success,error" doc:"Only items with this outcome"`
+	after  reads.Pair
 }
 
 // Resolve implements huma.Resolver.
 func (r *BatchItemsRequest) Resolve(ctx huma.Context) []error {
-	return reads.Resolve(ctx, r.Params, func(*Handler) (f reads.Faults) {
-		r.id(&f)
-		_, err := itemCursor.After(r.Cursor)
-		f.Check(err)
-		return f
-	})
+	return append(reads.Resolve(ctx, r.Params, r.check), endpoint.Faults(itemCursor.Read(r.Cursor, &r.after))...)
 }
 
 // CrawledItemPage is a page of the items of a batch.
@@ -215,8 +211,8 @@ type CrawledItemPage struct{ reads.List[CrawledItem] }
 func (h *Handler) items(ctx context.Context, r BatchItemsRequest) (page CrawledItemPage, err error) {
 	id := r.id(&reads.Faults{})
 	f := itemFilter{job: id.Job, batch: int64(id.Index), status: r.Status, limit: r.Limit + 1}
-	if after, ok := itemCursor.Decode(r.Cursor); ok {
-		f.after = &CrawledItem{JobID: id.Job, BatchIndex: uint32(id.Index), Position: uint32(min(after[0], math.MaxUint32))}
+	if r.Cursor != "" {
+		f.after = &CrawledItem{JobID: id.Job, BatchIndex: uint32(id.Index), Position: uint32(min(r.after[0], math.MaxUint32))}
 	}
 	all, err := h.outcomes(ctx, f)
 	page.List = reads.ListOf(itemCursor, all, r.Limit, func(i CrawledItem) reads.Pair {

@@ -54,7 +54,7 @@ func (h *Handler) openLive(_ auth.Caller, v live.Values) (key string, s live.Sou
 	var broken reads.Faults
 	spec := broken.Window(reads.WindowRequest{Period: v["period"], TZ: v["tz"]})
 	of := BatchSelection{JobID: v["job_id"], ProjectID: v["project_id"], Platform: v["platform"]}
-	of.check(&broken)
+	broken = append(broken, of.check(h)...)
 	if len(broken) > 0 {
 		return "", nil, broken.Problem()
 	}

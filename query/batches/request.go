@@ -74,6 +74,11 @@ type OfBatch struct {
 	Index string `path:"batch_index" doc:"Which batch of the job it is" example:"1"`
 }
 
+func (r OfBatch) check(*Handler) (f reads.Faults) {
+	r.id(&f)
+	return f
+}
+
 // id reads which batch it is.
 func (r OfBatch) id(f *reads.Faults) (id batches.ID) {
 	checkName(f, "job_id", r.JobID)

@@ -20,10 +20,7 @@ type BatchesSummaryRequest struct {
 
 // Resolve implements huma.Resolver.
 func (r *BatchesSummaryRequest) Resolve(ctx huma.Context) []error {
-	return reads.Resolve(ctx, r.Params, func(*Handler) (f reads.Faults) {
-		r.check(&f)
-		return f
-	})
+	return reads.Resolve(ctx, r.Params, r.check)
 }
 
 // BatchNumbers are sums over batches. OK, Error and Retrying add up to ContentCount.

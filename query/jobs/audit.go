@@ -48,9 +48,7 @@ type UpcomingRequest struct {
 
 // Resolve implements huma.Resolver.
 func (r *UpcomingRequest) Resolve(ctx huma.Context) []error {
-	var err error
-	r.id, err = source.CheckID("id", r.ID)
-	return append(r.Params.Resolve(ctx), endpoint.Faults(err)...)
+	return append(r.Params.Resolve(ctx), endpoint.Faults(source.ReadID("id", r.ID, &r.id))...)
 }
 
 func (h *Audit) upcoming(ctx context.Context, in *UpcomingRequest) (ledger.Upcoming, error) {

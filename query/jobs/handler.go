@@ -29,7 +29,7 @@ func New(store *jobs.Store, bulk *acts.Store) *Handler { return &Handler{store, 
 // Register adds the routes, for callers with the scope read.
 func (h *Handler) Register(api endpoint.API) {
 	read := endpoint.For(auth.Read)
-	api = api.At("/jobs", "Jobs")
+	api = jobs.API(api)
 	endpoint.Get(api, read("list-jobs", "", "Jobs with their sources and their health, the oldest first"), h.list)
 	endpoint.Get(api, read("get-job-stats", "/stats", "The numbers of all jobs and runs"), h.stats)
 	endpoint.Get(api, read("count-jobs-act", "/acts/count", "How many jobs a bulk action would be about",
@@ -60,11 +60,7 @@ type SelectJobsRequest struct {
 
 // Resolve implements huma.Resolver.
 func (r *SelectJobsRequest) Resolve(ctx huma.Context) []error {
-	errs := r.Params.Resolve(ctx)
-	for _, rule := range r.Check() {
-		errs = append(errs, httpapi.FieldError(rule))
-	}
-	return errs
+	return append(r.Params.Resolve(ctx), endpoint.Refused(r.Check())...)
 }
 
 // ListJobsRequest are the parameters of a list of jobs.
@@ -76,10 +72,7 @@ type ListJobsRequest struct {
 
 // Resolve implements huma.Resolver.
 func (r *ListJobsRequest) Resolve(ctx huma.Context) []error {
-	errs := r.SelectJobsRequest.Resolve(ctx)
-	var err error
-	r.after, err = jobCursor.After(r.Cursor)
-	return append(errs, endpoint.Faults(err)...)
+	return append(r.SelectJobsRequest.Resolve(ctx), endpoint.Faults(jobCursor.Read(r.Cursor, &r.after))...)
 }
 
 func (h *Handler) count(ctx context.Context, in *SelectJobsRequest) (acts.ActCount, error) {
@@ -115,30 +108,8 @@ func (h *Handler) stats(ctx context.Context, _ *JobStatsRequest) (JobStats, erro
 	return JobStats{stats}, err
 }
 
-// JobRequest names a job.
-type JobRequest struct {
-	httpapi.Params
-	ID string `path:"id" maxLength:"64" doc:"The job's UUID" example:"0199f0a2-7c1e-7000-8000-000000000002"`
-	id uuid.UUID
-}
-
-// Resolve implements huma.Resolver.
-func (r *JobRequest) Resolve(ctx huma.Context) []error {
-	var err error
-	r.id, err = source.CheckID("id", r.ID)
-	return append(r.Params.Resolve(ctx), endpoint.Faults(err)...)
-}
-
-func (h *Handler) one(ctx context.Context, in *JobRequest) (jobs.JobDetail, error) {
-	d, err := h.store.Get(ctx, in.id)
-	return d, known(err, "id", "must be that of a job")
-}
-
-func known(err error, field, rule string) error {
-	if errors.Is(err, jobs.ErrNotFound) {
-		return endpoint.NotFound(field, rule)
-	}
-	return err
+func (h *Handler) one(ctx context.Context, in *jobs.JobID) (jobs.JobDetail, error) {
+	return h.store.Get(ctx, in.UUID)
 }
 
 // OfSourceRequest names a source.
@@ -150,9 +121,14 @@ type OfSourceRequest struct {
 
 // Resolve implements huma.Resolver.
 func (r *OfSourceRequest) Resolve(ctx huma.Context) []error {
-	var err error
-	r.id, err = source.CheckID("source_id", r.SourceID)
-	return append(r.Params.Resolve(ctx), endpoint.Faults(err)...)
+	return append(r.Params.Resolve(ctx), endpoint.Faults(source.ReadID("source_id", r.SourceID, &r.id))...)
+}
+
+func known(err error, rule string) error {
+	if errors.Is(err, jobs.ErrNotFound) {
+		return endpoint.NotFound("source_id", rule)
+	}
+	return err
 }
 
 // recent is how many runs the job of a source comes with.
@@ -169,7 +145,7 @@ type JobOfSource struct {
 func (h *Handler) ofSource(ctx context.Context, in *OfSourceRequest) (JobOfSource, error) {
 	d, err := h.store.OfSource(ctx, in.id)
 	if err != nil {
-		return JobOfSource{}, known(err, "source_id", "must be that of a source with a job")
+		return JobOfSource{}, known(err, "must be that of a source with a job")
 	}
 	out := JobOfSource{Job: d.Job, Source: d.Source, Health: d.Health}
 	out.Recent, err = h.store.Executions(ctx, in.id, "", uuid.Nil, recent)

@@ -27,10 +27,7 @@ type ListExecutionsRequest struct {
 
 // Resolve implements huma.Resolver.
 func (r *ListExecutionsRequest) Resolve(ctx huma.Context) []error {
-	errs := r.OfSourceRequest.Resolve(ctx)
-	var err error
-	r.before, err = executionCursor.After(r.Cursor)
-	return append(errs, endpoint.Faults(err)...)
+	return append(r.OfSourceRequest.Resolve(ctx), endpoint.Faults(executionCursor.Read(r.Cursor, &r.before))...)
 }
 
 // ExecutionPage is a page of runs.
@@ -44,12 +41,12 @@ func (h *Handler) executions(ctx context.Context, in *ListExecutionsRequest) (Ex
 	page := ExecutionPage{
 		reads.ListOf(executionCursor, all, in.Limit, func(e job.Execution) uuid.UUID { return e.ID }),
 	}
-	return page, known(err, "source_id", "must be that of a source")
+	return page, known(err, "must be that of a source")
 }
 
 // JobLedgerRequest are the parameters of a list of due times.
 type JobLedgerRequest struct {
-	JobRequest
+	jobs.JobID
 	reads.Page
 	From    instant.Time `query:"from" format:"date-time" doc:"Only due times from then on" example:"2026-02-10T00:00:00Z"`
 	To      instant.Time `query:"to" format:"date-time" doc:"Only due times before" example:"2026-02-11T00:00:00Z"`
@@ -60,10 +57,7 @@ type JobLedgerRequest struct {
 
 // Resolve implements huma.Resolver.
 func (r *JobLedgerRequest) Resolve(ctx huma.Context) []error {
-	errs := r.JobRequest.Resolve(ctx)
-	var err error
-	r.before, err = ledgerCursor.After(r.Cursor)
-	errs = append(errs, endpoint.Faults(err)...)
+	errs := append(r.JobID.Resolve(ctx), endpoint.Faults(ledgerCursor.Read(r.Cursor, &r.before))...)
 	if !r.From.IsZero() && !r.To.IsZero() && !r.From.Before(r.To.Time) {
 		errs = append(errs, httpapi.FieldError{Field: "to", Code: "order", Rule: "must be after from"})
 	}
@@ -79,12 +73,13 @@ func (h *Handler) ledger(ctx context.Context, in *JobLedgerRequest) (JobLedgerPa
 		ran := in.Ran == "true"
 		span.Ran = &ran
 	}
-	all, err := h.store.Ledger(ctx, in.id, span, in.before, in.Limit+1)
+	all, err := h.store.Ledger(ctx, in.UUID, span, in.before, in.Limit+1)
 	if err == nil && len(all) == 0 {
-		err = h.store.Known(ctx, in.id)
+		err = h.store.Known(ctx, in.UUID)
 	}
-	page := JobLedgerPage{reads.ListOf(ledgerCursor, all, in.Limit, func(d job.Decision) time.Time { return d.DueAt })}
-	return page, known(err, "id", "must be that of a job")
+	return JobLedgerPage{
+		reads.ListOf(ledgerCursor, all, in.Limit, func(d job.Decision) time.Time { return d.DueAt }),
+	}, err
 }
 
 // EventLogRequest are the parameters of the log of events.
@@ -102,9 +97,9 @@ type EventLogRequest struct {
 func (r *EventLogRequest) Resolve(ctx huma.Context) []error {
 	var errs [2]error
 	if r.SourceID != "" {
-		r.source, errs[0] = source.CheckID("source_id", r.SourceID)
+		errs[0] = source.ReadID("source_id", r.SourceID, &r.source)
 	}
-	r.before, errs[1] = eventCursor.After(r.Cursor)
+	errs[1] = eventCursor.Read(r.Cursor, &r.before)
 	return append(r.Params.Resolve(ctx), endpoint.Faults(errs[:]...)...)
 }
 

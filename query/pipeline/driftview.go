@@ -23,10 +23,8 @@ const (
 // DriftRequest are the parameters of GET /stats/drift.
 type DriftRequest struct {
 	httpapi.Params
-	Period        string `query:"period" enum:"today,24h,7d,30d" doc:"As for the funnel; without a window, everything that is kept" example:"30d"`
-	From          string `query:"from" doc:"As for the funnel" example:"2026-02-01T00:00:00Z"`
-	To            string `query:"to" doc:"As for the funnel" example:"2026-02-10T00:00:00Z"`
-	TZ            string `query:"tz" doc:"As for the funnel" example:"Europe/Berlin"`
+	Period string `query:"period" enum:"today,24h,7d,30d" doc:"As for the funnel; without a window, everything that is kept" example:"30d"`
+	reads.WindowTimes
 	Source        string `query:"source" doc:"Only events of this source" example:"example_com"`
 	Reference     string `query:"reference" doc:"Model version to compare with; default the one before current" example:"v2.0"`
 	Current       string `query:"current" doc:"Model version that is compared; default the newest" example:"v2.1"`

@@ -17,9 +17,7 @@ import (
 // SourceSelection are the parameters that say which sources.
 type SourceSelection struct {
 	Period string `query:"period" enum:"today,24h,7d,30d" doc:"As for the funnel" example:"today"`
-	From   string `query:"from" doc:"As for the funnel" example:"2026-02-01T00:00:00Z"`
-	To     string `query:"to" doc:"As for the funnel" example:"2026-02-10T00:00:00Z"`
-	TZ     string `query:"tz" doc:"As for the funnel" example:"Europe/Berlin"`
+	reads.WindowTimes
 	Search string `query:"q" doc:"Only sources whose names have all of these words in them, in any case; _ stands for a blank" example:"example"`
 }
 
@@ -95,9 +93,7 @@ func (r *SourceSelection) question(now time.Time) (q sourcesQuestion, f reads.Fa
 func (r *SourcesRequest) question(now time.Time) (q sourcesQuestion, f reads.Faults) {
 	q, f = r.SourceSelection.question(now)
 	q.limit = r.Limit
-	var err error
-	q.skip, err = sourcesCursor.After(r.Cursor)
-	f.Check(err)
+	f.Check(sourcesCursor.Read(r.Cursor, &q.skip))
 	return q, f
 }
 

@@ -33,10 +33,8 @@ const (
 // StatsRequest are the parameters of GET /stats.
 type StatsRequest struct {
 	httpapi.Params
-	Period           string `query:"period" enum:"today,24h,7d,30d" doc:"As for the funnel" example:"today"`
-	From             string `query:"from" doc:"As for the funnel" example:"2026-02-01T00:00:00Z"`
-	To               string `query:"to" doc:"As for the funnel" example:"2026-02-10T00:00:00Z"`
-	TZ               string `query:"tz" doc:"As for the funnel" example:"Europe/Berlin"`
+	Period string `query:"period" enum:"today,24h,7d,30d" doc:"As for the funnel" example:"today"`
+	reads.WindowTimes
 	Source           string `query:"source" doc:"Only events of this source" example:"example_com"`
 	SkipReclassified bool   `query:"exclude_reclassifications" doc:"Leave out events whose metadata says is_reclassification"`
 	Limit            int    `query:"limit" minimum:"1" maximum:"100000" default:"100000" doc:"How many names by_source, by_model_version, by_topic and by_channel have at most, each the largest" example:"50"`

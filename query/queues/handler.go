@@ -172,8 +172,8 @@ func (h *Handler) items(ctx context.Context, in *UserQueueItemsRequest) (UserQue
 			return out, rule
 		}
 	}
-	after, err := reads.Numbers.After(in.Cursor)
-	if err != nil {
+	var after int64
+	if err := reads.Numbers.Read(in.Cursor, &after); err != nil {
 		return out, err
 	}
 	v, err := h.store.Get(ctx, in.Queue)

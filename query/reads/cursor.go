@@ -19,16 +19,17 @@ type Cursor[P any] struct {
 	Decode func(string) (P, bool) // false: the text is no cursor of this list
 }
 
-// After returns the position behind which the page of a cursor begins; without a cursor, the zero one.
-func (c Cursor[P]) After(cursor string) (after P, err error) {
+// Read sets the position behind which the page of a cursor begins; without a cursor, it stays as it is.
+func (c Cursor[P]) Read(cursor string, after *P) error {
 	if cursor == "" {
-		return after, nil
+		return nil
 	}
-	after, ok := c.Decode(cursor)
+	at, ok := c.Decode(cursor)
 	if !ok {
-		return after, &item.Invalid{Field: "cursor", Code: "cursor", Rule: "must be next_cursor of the page before"}
+		return &item.Invalid{Field: "cursor", Code: "cursor", Rule: "must be next_cursor of the page before"}
 	}
-	return after, nil
+	*after = at
+	return nil
 }
 
 // Pair is a position in a list in the order of two numbers.

@@ -33,6 +33,13 @@ var rolling = map[string]time.Duration{
 	"30d": 30 * 24 * time.Hour,
 }
 
+// WindowTimes are the parameters of a window beside its period.
+type WindowTimes struct {
+	From string `query:"from" doc:"As for the funnel" example:"2026-02-01T00:00:00Z"`
+	To   string `query:"to" doc:"As for the funnel" example:"2026-02-10T00:00:00Z"`
+	TZ   string `query:"tz" doc:"As for the funnel" example:"Europe/Berlin"`
+}
+
 // WindowRequest is what a caller asks for, as text, and when. Empty fields are absent.
 type WindowRequest struct {
 	Period, From, To, TZ string

@@ -60,8 +60,7 @@ func (h *Handler) files(ctx context.Context, in *FilesRequest) (Files, error) {
 	if err := printable("search", in.Search); err != nil {
 		return Files{}, err
 	}
-	var err error
-	if page.After, err = fileCursor.After(in.Cursor); err != nil {
+	if err := fileCursor.Read(in.Cursor, &page.After); err != nil {
 		return Files{}, err
 	}
 	files, err := h.store.Files(ctx, page)

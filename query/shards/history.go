@@ -62,7 +62,7 @@ func (h *Handler) history(ctx context.Context, in *HistoryRequest) (History, err
 	if page.Stage, err = parseStage(in.Stage); err != nil {
 		return History{}, err
 	}
-	if page.After, err = historyCursor.After(in.Cursor); err != nil {
+	if err := historyCursor.Read(in.Cursor, &page.After); err != nil {
 		return History{}, err
 	}
 	all, err := h.store.History(ctx, page)

@@ -318,15 +318,17 @@ func FuzzCursor(f *testing.F) {
 	f.Add(queueCursor.Encode(&tracking.QueuePlace{Priority: 3, Item: 9}))
 	f.Add(fileCursor.Encode(&tracking.FilePlace{Filename: "a", CreatedAt: time.Unix(1e9, 0).UTC()}))
 	f.Fuzz(func(t *testing.T, cursor string) {
-		if place, err := queueCursor.After(cursor); err == nil && place != nil {
-			if again, err := queueCursor.After(queueCursor.Encode(place)); err != nil || *again != *place {
-				t.Errorf("%v → %v, %v", *place, again, err)
+		var item, sameItem *tracking.QueuePlace
+		if err := queueCursor.Read(cursor, &item); err == nil && item != nil {
+			if err := queueCursor.Read(queueCursor.Encode(item), &sameItem); err != nil || *sameItem != *item {
+				t.Errorf("%v → %v, %v", *item, sameItem, err)
 			}
 		}
-		if place, err := fileCursor.After(cursor); err == nil && place != nil {
-			if again, err := fileCursor.After(fileCursor.Encode(place)); err != nil ||
-				!again.CreatedAt.Equal(place.CreatedAt) {
-				t.Errorf("%v → %v, %v", *place, again, err)
+		var file, sameFile *tracking.FilePlace
+		if err := fileCursor.Read(cursor, &file); err == nil && file != nil {
+			if err := fileCursor.Read(fileCursor.Encode(file), &sameFile); err != nil ||
+				!sameFile.CreatedAt.Equal(file.CreatedAt) {
+				t.Errorf("%v → %v, %v", *file, sameFile, err)
 			}
 		}
 	})

@@ -47,7 +47,7 @@ func (h *Handler) queue(ctx context.Context, in *QueueRequest) (Queue, error) {
 	if page.UpdatedSince, err = parseTime("updated_since", in.UpdatedSince); err != nil {
 		return Queue{}, err
 	}
-	if page.After, err = queueCursor.After(in.Cursor); err != nil {
+	if err := queueCursor.Read(in.Cursor, &page.After); err != nil {
 		return Queue{}, err
 	}
 	items, err := h.store.Queue(ctx, page)

@@ -76,11 +76,7 @@ func (h *Handler) serveExport(api endpoint.API) http.HandlerFunc {
 			}
 		}
 		if len(broken) > 0 {
-			p := httpapi.NewProblem(http.StatusBadRequest, "the request breaks a rule")
-			for _, b := range broken {
-				p.Errors = append(p.Errors, httpapi.FieldError(b))
-			}
-			httpapi.WriteProblem(w, p)
+			httpapi.WriteProblem(w, endpoint.BadRequest(broken...))
 			return
 		}
 		first, err := h.store.List(r.Context(), selection.Filter(), uuid.Nil, exportPage)

@@ -2,7 +2,6 @@ package sources
 
 import (
 	"context"
-	"errors"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
@@ -27,7 +26,7 @@ func New(store *sources.Store, bulk *acts.Store) *Handler { return &Handler{stor
 
 // Register adds the routes, for callers with the scope read.
 func (h *Handler) Register(api endpoint.API) {
-	api = api.At("/sources", "Sources")
+	api = sources.API(api)
 	read := endpoint.For(auth.Read)
 	endpoint.Get(api, read("list-sources", "", "Sources that are crawled, the oldest first"), h.list)
 	endpoint.Get(api, read("count-sources-act", "/acts/count", "How many sources a bulk action would be about",
@@ -44,11 +43,7 @@ type SelectSourcesRequest struct {
 
 // Resolve implements huma.Resolver.
 func (r *SelectSourcesRequest) Resolve(ctx huma.Context) []error {
-	errs := r.Params.Resolve(ctx)
-	for _, rule := range r.Check() {
-		errs = append(errs, httpapi.FieldError(rule))
-	}
-	return errs
+	return append(r.Params.Resolve(ctx), endpoint.Refused(r.Check())...)
 }
 
 // ListSourcesRequest are the parameters of a list.
@@ -61,10 +56,7 @@ type ListSourcesRequest struct {
 
 // Resolve implements huma.Resolver.
 func (r *ListSourcesRequest) Resolve(ctx huma.Context) []error {
-	errs := r.SelectSourcesRequest.Resolve(ctx)
-	var err error
-	r.after, err = sourceCursor.After(r.Cursor)
-	return append(errs, endpoint.Faults(err)...)
+	return append(r.SelectSourcesRequest.Resolve(ctx), endpoint.Faults(sourceCursor.Read(r.Cursor, &r.after))...)
 }
 
 var sourceCursor = reads.IDs("sources")
@@ -98,13 +90,9 @@ type SourceRequest struct {
 }
 
 func (h *Handler) one(ctx context.Context, in *SourceRequest) (source.CrawlSource, error) {
-	id, err := source.CheckID("id", in.ID)
-	if err != nil {
+	var id uuid.UUID
+	if err := source.ReadID("id", in.ID, &id); err != nil {
 		return source.CrawlSource{}, err
 	}
-	s, err := h.store.Get(ctx, id)
-	if errors.Is(err, sources.ErrNotFound) {
-		err = endpoint.NotFound("id", "must be that of a source")
-	}
-	return s, err
+	return h.store.Get(ctx, id)
 }

@@ -118,11 +118,10 @@ func (r *ListUploadsRequest) Resolve(ctx huma.Context) []error {
 			errs = append(errs, httpapi.FieldError{Field: field, Code: "utf8", Rule: "must be valid UTF-8 without NUL"})
 		}
 	}
-	after, err := uploadCursor.After(r.Cursor)
 	if r.Cursor != "" {
-		r.after = &after
+		r.after = new(uploads.Place)
 	}
-	return append(errs, endpoint.Faults(err)...)
+	return append(errs, endpoint.Faults(uploadCursor.Read(r.Cursor, r.after))...)
 }
 
 func badCursor(field, of string) httpapi.FieldError {

@@ -109,13 +109,13 @@ func ParseID(text string) (uuid.UUID, bool) {
 	return id, err == nil && len(text) == len(uuid.Nil.String())
 }
 
-// CheckID reads the id in a field of a request. The error is an *Invalid.
-func CheckID(field, text string) (uuid.UUID, error) {
-	id, ok := ParseID(text)
-	if !ok {
-		return id, bad(BadID(field))
+// ReadID reads the id in a field of a request. The error is an *Invalid.
+func ReadID(field, text string, id *uuid.UUID) error {
+	var ok bool
+	if *id, ok = ParseID(text); !ok {
+		return bad(BadID(field))
 	}
-	return id, nil
+	return nil
 }
 
 // BadID says which rule a text breaks that is no id.

@@ -27,9 +27,7 @@ type ArticleSelection struct {
 	FromStage string `query:"from_stage" doc:"With sort=slowest; default the first stage" example:"crawled"`
 	ToStage   string `query:"to_stage" doc:"With sort=slowest; default the last stage" example:"published"`
 	Period    string `query:"period" enum:"today,24h,7d,30d" doc:"With sort=slowest: the window in which both stages were reached, as for the funnel" example:"24h"`
-	From      string `query:"from" doc:"As for the funnel" example:"2026-02-01T00:00:00Z"`
-	To        string `query:"to" doc:"As for the funnel" example:"2026-02-10T00:00:00Z"`
-	TZ        string `query:"tz" doc:"As for the funnel" example:"Europe/Berlin"`
+	reads.WindowTimes
 
 	Source string `query:"source" doc:"Only articles of this source" example:"example_com"`
 }
@@ -181,11 +179,8 @@ func (h *Handler) slowest(r ArticleSelection, cursor string, now time.Time, f *r
 func after(
 	c reads.Cursor[store.ArticleCursor], cursor string, first int64, f *reads.Faults,
 ) store.ArticleCursor {
-	if cursor == "" {
-		return store.ArticleCursor{At: first}
-	}
-	at, err := c.After(cursor)
-	f.Check(err)
+	at := store.ArticleCursor{At: first}
+	f.Check(c.Read(cursor, &at))
 	return at
 }
 

@@ -112,9 +112,7 @@ func (h *Handler) events(ctx context.Context, r EventsRequest) (EventsPage, erro
 func (h *Handler) page(r EventsRequest) (f store.EventFilter, all reads.Faults) {
 	f, all = h.eventFilter(r.EventFilters)
 	f.Limit = r.Limit
-	var err error
-	f.After, err = eventCursor.After(r.Cursor)
-	all.Check(err)
+	all.Check(eventCursor.Read(r.Cursor, &f.After))
 	return f, all
 }
 

@@ -29,11 +29,7 @@ type ExportRequest struct {
 
 // Resolve implements huma.Resolver.
 func (r *ExportRequest) Resolve(ctx huma.Context) []error {
-	return reads.Resolve(ctx, r.Params, func(h *Handler) reads.Faults {
-		_,
-			f := h.eventFilter(r.EventFilters)
-		return f
-	})
+	return reads.Resolve(ctx, r.Params, func(h *Handler) reads.Faults { _, f := h.eventFilter(r.EventFilters); return f })
 }
 
 // export answers with the events that pass a filter. It reads them in pages, so

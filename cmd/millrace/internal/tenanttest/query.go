@@ -43,9 +43,7 @@ type ReviewsRequest struct {
 
 // Resolve implements huma.Resolver.
 func (r *ReviewsRequest) Resolve(ctx huma.Context) []error {
-	var err error
-	r.after, err = reads.Numbers.After(r.Cursor)
-	return append(r.Params.Resolve(ctx), endpoint.Faults(err)...)
+	return append(r.Params.Resolve(ctx), endpoint.Faults(reads.Numbers.Read(r.Cursor, &r.after))...)
 }
 
 // ReviewPage is a page of reviews.
