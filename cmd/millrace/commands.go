@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace-io/millrace/internal/backup"
 	"github.com/millrace-io/millrace/internal/embedded/engines"
 )
 
@@ -112,33 +113,26 @@ func (c *migrateCmd) Run(p *program) error {
 	if err := c.Shared.require(); err != nil {
 		return err
 	}
-	ch, err := c.Shared.clickhouseOptions()
-	if err != nil {
-		return err
-	}
-	nc, err := c.Shared.NATSLogin.connect(p.ctx, c.Shared.NATS, c.Data, p.log)
-	if err != nil {
-		return err
-	}
-	defer nc.Close()
-	if err := ensureStreams(p.ctx, nc, c.Stream.config()); err != nil {
-		return err
-	}
-	if err := migrateClickHouse(p.ctx, ch, c.Shared.topology()); err != nil {
-		return err
-	}
-	if c.Shared.Postgres != "" {
-		pool, _, err := newPool(c.Shared.Postgres, prometheus.NewRegistry(), nil, p.log)
-		if err != nil {
+	return c.Shared.withServers(p, c.Data, func(in backup.Installation) error {
+		if err := ensureStreams(p.ctx, in.NATS, c.Stream.config()); err != nil {
 			return err
 		}
-		defer pool.Close()
-		if err := migratePostgres(p.ctx, pool, p.log); err != nil {
+		if err := migrateClickHouse(p.ctx, in.ClickHouse, c.Shared.topology()); err != nil {
 			return err
 		}
-	}
-	_, err = fmt.Fprintln(p.out, "streams and tables are up to date")
-	return err
+		if in.Postgres != "" {
+			pool, _, err := newPool(in.Postgres, prometheus.NewRegistry(), nil, p.log)
+			if err != nil {
+				return err
+			}
+			defer pool.Close()
+			if err := migratePostgres(p.ctx, pool, p.log); err != nil {
+				return err
+			}
+		}
+		_, err := fmt.Fprintln(p.out, "streams and tables are up to date")
+		return err
+	})
 }
 
 type enginesCmd struct{}

@@ -35,7 +35,7 @@ func (c *refoldCmd) Run(p *program) error {
 	}
 	up := &upCmd{Data: c.Data, Engines: c.Engines, Shared: c.Shared}
 	if c.Shared.NATS != "" && c.Shared.ClickHouse != "" {
-		err = up.withServers(p, refold)
+		err = c.Shared.withServers(p, c.Data, refold)
 	} else {
 		var unlock func()
 		if unlock, err = lockData(c.Data, ownEvents); err == nil {

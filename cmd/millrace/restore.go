@@ -61,7 +61,7 @@ func (c *restoreCmd) restore(p *program, r *set.Reader) (err error) {
 	up := &upCmd{Data: c.Data, Engines: c.Engines, Shared: c.Shared}
 	to := func(in backup.Installation) error { return backup.Restore(p.ctx, in, r, c.Replicas) }
 	if c.toServers(r) {
-		return up.withServers(p, to)
+		return c.Shared.withServers(p, c.Data, to)
 	}
 	unlock, err := c.claim()
 	if err != nil {
@@ -79,18 +79,18 @@ func (c *restoreCmd) toServers(r *set.Reader) bool {
 	return c.Shared.NATS != "" && c.Shared.ClickHouse != "" && (c.Shared.Postgres != "" || !backup.HasPostgres(r))
 }
 
-// withServers does something with the servers that are named.
-func (c *upCmd) withServers(p *program, do func(backup.Installation) error) error {
-	ch, err := c.Shared.clickhouseOptions()
+// withServers does something with the servers that are named. The data folder may have the login on NATS.
+func (s sharedSettings) withServers(p *program, data string, do func(backup.Installation) error) error {
+	ch, err := s.clickhouseOptions()
 	if err != nil {
 		return err
 	}
-	nc, err := c.Shared.NATSLogin.connect(p.ctx, c.Shared.NATS, c.Data, p.log)
+	nc, err := s.NATSLogin.connect(p.ctx, s.NATS, data, p.log)
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
-	return do(backup.Installation{NATS: nc, ClickHouse: ch, Postgres: c.Shared.Postgres, Log: p.log})
+	return do(backup.Installation{NATS: nc, ClickHouse: ch, Postgres: s.Postgres, Log: p.log})
 }
 
 // withEngines does something with the engines of the data folder, while nothing else runs. All that is written is on

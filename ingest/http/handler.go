@@ -86,8 +86,8 @@ func (h *Handler) Register(api endpoint.API) {
 		httpapi.LimitBody(MaxBody),
 	}
 	one, many, schema := h.describe(s)
-	s.Handle(one, http.HandlerFunc(h.events), guards...)
-	s.Handle(many, http.HandlerFunc(h.batch), guards...)
+	s.Handle(one, h.taking(h.event), guards...)
+	s.Handle(many, h.taking(h.batch), guards...)
 	s.Handle(schema, http.HandlerFunc(h.serveSchema))
 }
 
@@ -95,60 +95,59 @@ func (h *Handler) serveSchema(w http.ResponseWriter, _ *http.Request) {
 	httpapi.WriteJSON(w, http.StatusOK, h.schema)
 }
 
-// events takes one event, or lines of events.
-func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
-	kind, problem := kindOf(r)
-	if problem != nil {
-		httpapi.WriteProblem(w, problem)
-		return
-	}
-	part := h.bodies.part()
-	defer part.free()
-	body, problem := readBody(r, part)
-	switch {
-	case problem != nil:
-		h.metrics.rejected.WithLabelValues(problem.Errors[0].Code).Inc()
-		httpapi.WriteProblem(w, problem)
-	case kind == kindLines:
-		h.many(w, r, splitLines(body))
-	case h.allow(w, r, 1):
-		h.one(w, r, body)
+// taking reads bodies of events and hands on those that are not lines, unless they cannot be read.
+func (h *Handler) taking(
+	do func(w http.ResponseWriter, r *http.Request, body []byte) *httpapi.Problem,
+) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		kind, problem := kindOf(r)
+		if problem != nil {
+			httpapi.WriteProblem(w, problem)
+			return
+		}
+		part := h.bodies.part()
+		defer part.free()
+		body, problem := readBody(r, part)
+		switch {
+		case problem != nil:
+		case kind == kindLines:
+			h.many(w, r, splitLines(body))
+		default:
+			problem = do(w, r, body)
+		}
+		if problem != nil {
+			h.metrics.rejected.WithLabelValues(problem.Errors[0].Code).Inc()
+			httpapi.WriteProblem(w, problem)
+		}
 	}
 }
 
-// batch takes a list of events, or lines of events.
-func (h *Handler) batch(w http.ResponseWriter, r *http.Request) {
-	kind, problem := kindOf(r)
-	if problem != nil {
-		httpapi.WriteProblem(w, problem)
-		return
+// event takes one event.
+func (h *Handler) event(w http.ResponseWriter, r *http.Request, body []byte) *httpapi.Problem {
+	if h.allow(w, r, 1) {
+		h.one(w, r, body)
 	}
-	part := h.bodies.part()
-	defer part.free()
-	body, problem := readBody(r, part)
-	var items [][]byte
+	return nil
+}
+
+// batch takes a list of events.
+func (h *Handler) batch(w http.ResponseWriter, r *http.Request, body []byte) *httpapi.Problem {
+	items, problem := splitBatch(body)
+	if problem != nil {
+		return problem
+	}
 	var unknown []httpapi.FieldError // members beside the events
-	if problem == nil {
-		if kind == kindLines {
-			items = splitLines(body)
-		} else if items, problem = splitBatch(body); problem == nil {
-			for _, name := range event.OtherMembers(body, "events") {
-				unknown = appendUnknown(unknown, name, []string{"events"})
-			}
-		}
-	}
-	if problem != nil {
-		h.metrics.rejected.WithLabelValues(problem.Errors[0].Code).Inc()
-		httpapi.WriteProblem(w, problem)
-		return
+	for _, name := range event.OtherMembers(body, "events") {
+		unknown = appendUnknown(unknown, name, []string{"events"})
 	}
 	if unknown != nil {
 		_, _, result := h.sort(items[:min(len(items), MaxEvents)], h.mayBackfill(r))
 		h.metrics.rejected.WithLabelValues(unknown[0].Code).Inc()
 		refuse(w, "the request has unknown members, and nothing of it was taken", unknown, result)
-		return
+		return nil
 	}
 	h.many(w, r, items)
+	return nil
 }
 
 // allow charges the caller for events, and answers the request when it has

@@ -1,8 +1,9 @@
 package console
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
+	"io"
 	"net/http"
 )
 
@@ -46,29 +47,24 @@ func (c *BatchesModesCmd) change() map[string]any {
 
 // Run prints the modes, changed or not.
 func (c *BatchesModesCmd) Run(con *Console) error {
-	var document json.RawMessage
-	var err error
-	if change := c.change(); len(change) > 0 {
-		err = c.ask(con.Ctx, http.MethodPut, "/batches/modes", nil, change, &document)
-	} else {
-		err = c.get(con.Ctx, "/batches/modes", nil, &document)
-	}
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return PrintJSON(con.Out, document)
-	}
-	var m struct {
-		New    bool    `json:"new_mode"`
-		Legacy bool    `json:"legacy_mode"`
-		Share  float64 `json:"new_mode_share"`
-	}
-	if err := json.Unmarshal(document, &m); err != nil {
-		return fmt.Errorf("read the answer: %w", err)
-	}
+	return answer(con, c.JSON, func(ctx context.Context, out any) error {
+		if change := c.change(); len(change) > 0 {
+			return c.ask(ctx, http.MethodPut, "/batches/modes", nil, change, out)
+		}
+		return c.get(ctx, "/batches/modes", nil, out)
+	}, modes.write)
+}
+
+// modes are which messages about batches are taken.
+type modes struct {
+	New    bool    `json:"new_mode"`
+	Legacy bool    `json:"legacy_mode"`
+	Share  float64 `json:"new_mode_share"`
+}
+
+func (m modes) write(w io.Writer) error {
 	word := map[bool]string{true: "taken", false: "waiting"}
-	_, err = fmt.Fprintf(con.Out, "data.collected events: %s, of %v %% of the jobs\nlegacy messages (data_ref): %s\n"+
+	_, err := fmt.Fprintf(w, "data.collected events: %s, of %v %% of the jobs\nlegacy messages (data_ref): %s\n"+
 		"inline items: taken\n", word[m.New], m.Share*100, word[m.Legacy])
 	return err
 }

@@ -62,6 +62,13 @@ func (c *EventsCmd) Validate() error {
 
 var errNegativeLimit = errors.New("--limit: must not be negative")
 
+func checkLimit(limit int) error {
+	if limit < 0 {
+		return errNegativeLimit
+	}
+	return nil
+}
+
 func (c *EventsCmd) query() url.Values {
 	return notEmpty(map[string]string{
 		"stage": c.Stage, "source": c.Source, "service": c.Service, "trace_id": c.Trace,

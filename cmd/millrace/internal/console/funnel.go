@@ -74,18 +74,25 @@ func (c *FunnelCmd) Run(con *Console) error {
 func answer[T any](
 	con *Console, asJSON bool, ask func(context.Context, any) error, write func(T, io.Writer) error,
 ) error {
+	_, err := answered(con, asJSON, ask, write)
+	return err
+}
+
+// answered is answer, and returns what it has read.
+func answered[T any](
+	con *Console, asJSON bool, ask func(context.Context, any) error, write func(T, io.Writer) error,
+) (v T, err error) {
 	var document json.RawMessage
 	if err := ask(con.Ctx, &document); err != nil {
-		return err
+		return v, err
+	}
+	if err := json.Unmarshal(document, &v); err != nil {
+		return v, fmt.Errorf("read the answer: %w", err)
 	}
 	if asJSON {
-		return PrintJSON(con.Out, document)
+		return v, PrintJSON(con.Out, document)
 	}
-	var v T
-	if err := json.Unmarshal(document, &v); err != nil {
-		return fmt.Errorf("read the answer: %w", err)
-	}
-	return write(v, con.Out)
+	return v, write(v, con.Out)
 }
 
 func (f Funnel) write(w io.Writer) error {

@@ -19,11 +19,7 @@ func (s Server) readiness(ctx context.Context) (r httpapi.Readiness, err error) 
 	if err != nil {
 		return r, err
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusServiceUnavailable {
-		return r, refusal(resp)
-	}
-	return r, s.decode(resp, &r)
+	return r, s.decode(resp, &r, http.StatusServiceUnavailable)
 }
 
 // health is what a server says of itself.
@@ -31,10 +27,6 @@ func (s Server) health(ctx context.Context) (h httpapi.Health, err error) {
 	resp, err := s.send(ctx, http.MethodGet, "health", nil, nil)
 	if err != nil {
 		return h, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return h, refusal(resp)
 	}
 	return h, s.decode(resp, &h)
 }

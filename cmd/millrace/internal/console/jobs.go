@@ -1,7 +1,7 @@
 package console
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -31,10 +31,7 @@ type JobsListCmd struct {
 
 // Validate makes a wrong limit bad usage.
 func (c *JobsListCmd) Validate() error {
-	if c.Limit < 0 {
-		return errNegativeLimit
-	}
-	return nil
+	return checkLimit(c.Limit)
 }
 
 // Run lists jobs.
@@ -113,21 +110,9 @@ func (c *JobsAuditCmd) Run(con *Console) error {
 	if to.IsZero() {
 		to.Time = time.Now()
 	}
-	var document json.RawMessage
-	query := url.Values{"from": {c.From.parameter()}, "to": {to.parameter()}}
-	if err := c.get(con.Ctx, "/jobs/audit", query, &document); err != nil {
-		return err
-	}
-	var found audited
-	err := json.Unmarshal(document, &found)
-	switch {
-	case err != nil:
-		return fmt.Errorf("read the answer: %w", err)
-	case c.JSON:
-		err = PrintJSON(con.Out, document)
-	default:
-		err = found.write(con.Out)
-	}
+	found, err := answered(con, c.JSON, func(ctx context.Context, out any) error {
+		return c.get(ctx, "/jobs/audit", url.Values{"from": {c.From.parameter()}, "to": {to.parameter()}}, out)
+	}, audited.write)
 	if err == nil && found.Missed+found.Doubled > 0 {
 		err = &PartialError{fmt.Sprintf("%d missed, %d doubled", found.Missed, found.Doubled)}
 	}
@@ -165,23 +150,21 @@ type JobsReconcileCmd struct {
 
 // Run prints what has been done, or would be.
 func (c *JobsReconcileCmd) Run(con *Console) error {
-	var document json.RawMessage
-	if err := c.post(con.Ctx, "/jobs/reconcile", map[string]bool{"dry_run": c.DryRun}, &document); err != nil {
-		return err
-	}
-	if c.JSON {
-		return PrintJSON(con.Out, document)
-	}
-	var done struct {
-		Differences []struct {
-			Action     string `json:"action"`
-			SourceID   string `json:"source_id"`
-			SourceName string `json:"source_name"`
-		} `json:"differences"`
-	}
-	if err := json.Unmarshal(document, &done); err != nil {
-		return fmt.Errorf("read the answer: %w", err)
-	}
+	return answer(con, c.JSON, func(ctx context.Context, out any) error {
+		return c.post(ctx, "/jobs/reconcile", map[string]bool{"dry_run": c.DryRun}, out)
+	}, c.write)
+}
+
+// reconciled are the differences that were found.
+type reconciled struct {
+	Differences []struct {
+		Action     string `json:"action"`
+		SourceID   string `json:"source_id"`
+		SourceName string `json:"source_name"`
+	} `json:"differences"`
+}
+
+func (c *JobsReconcileCmd) write(done reconciled, w io.Writer) error {
 	var b strings.Builder
 	for _, d := range done.Differences {
 		fmt.Fprintf(&b, "%s: source %s, %s\n", Plain(d.Action), Plain(d.SourceID), Plain(d.SourceName))
@@ -191,6 +174,6 @@ func (c *JobsReconcileCmd) Run(con *Console) error {
 		does = "to be mended"
 	}
 	fmt.Fprintf(&b, "%s %s\n", many(int64(len(done.Differences)), "difference", "differences"), does)
-	_, err := io.WriteString(con.Out, b.String())
+	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -1,7 +1,7 @@
 package console
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -19,25 +19,23 @@ type JobsMigrateCmd struct {
 
 // Run prints what has been done to each job, or would be.
 func (c *JobsMigrateCmd) Run(con *Console) error {
-	var document json.RawMessage
 	query := url.Values{"dry_run": {strconv.FormatBool(c.DryRun)}}
-	if err := c.ask(con.Ctx, http.MethodPost, "/jobs/migrate", query, nil, &document); err != nil {
-		return err
-	}
-	if c.JSON {
-		return PrintJSON(con.Out, document)
-	}
-	var done struct {
-		Jobs []struct {
-			Action     string   `json:"action"`
-			SourceID   string   `json:"source_id"`
-			SourceName string   `json:"source_name"`
-			Changes    []string `json:"changes"`
-		} `json:"jobs"`
-	}
-	if err := json.Unmarshal(document, &done); err != nil {
-		return fmt.Errorf("read the answer: %w", err)
-	}
+	return answer(con, c.JSON, func(ctx context.Context, out any) error {
+		return c.ask(ctx, http.MethodPost, "/jobs/migrate", query, nil, out)
+	}, c.write)
+}
+
+// migrated are the jobs that follow their sources from now on.
+type migrated struct {
+	Jobs []struct {
+		Action     string   `json:"action"`
+		SourceID   string   `json:"source_id"`
+		SourceName string   `json:"source_name"`
+		Changes    []string `json:"changes"`
+	} `json:"jobs"`
+}
+
+func (c *JobsMigrateCmd) write(done migrated, w io.Writer) error {
 	var b strings.Builder
 	count := map[string]int64{}
 	for _, j := range done.Jobs {
@@ -53,6 +51,6 @@ func (c *JobsMigrateCmd) Run(con *Console) error {
 	}
 	fmt.Fprintf(&b, "%s %s, %d %s, %d left without a source\n", many(count["migrate_job"], "job", "jobs"), does[0],
 		count["create_job"], does[1], count["leave_job"])
-	_, err := io.WriteString(con.Out, b.String())
+	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -1,7 +1,7 @@
 package console
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -33,28 +33,17 @@ type reclassified struct {
 
 // Run prints what has changed, or would change.
 func (c *BatchesReclassifyCmd) Run(con *Console) error {
-	var document json.RawMessage
 	body := map[string]bool{"dry_run": c.DryRun}
-	err := c.askFor(con.Ctx, reclassifyPatience, http.MethodPost, "/batches/reclassify", nil, body, &document)
-	if err != nil {
+	return answer(con, c.JSON, func(ctx context.Context, out any) error {
+		return c.askFor(ctx, reclassifyPatience, http.MethodPost, "/batches/reclassify", nil, body, out)
+	}, func(done struct{ Projects, Categories reclassified }, w io.Writer) error {
+		verb := map[bool]string{false: "changed", true: "to be changed"}[c.DryRun]
+		var b strings.Builder
+		done.Projects.print(&b, "project", "job", "jobs", verb)
+		done.Categories.print(&b, "category", "error code", "error codes", verb)
+		_, err := io.WriteString(w, b.String())
 		return err
-	}
-	if c.JSON {
-		return PrintJSON(con.Out, document)
-	}
-	var done struct {
-		Projects   reclassified `json:"projects"`
-		Categories reclassified `json:"categories"`
-	}
-	if err := json.Unmarshal(document, &done); err != nil {
-		return fmt.Errorf("read the answer: %w", err)
-	}
-	verb := map[bool]string{false: "changed", true: "to be changed"}[c.DryRun]
-	var b strings.Builder
-	done.Projects.print(&b, "project", "job", "jobs", verb)
-	done.Categories.print(&b, "category", "error code", "error codes", verb)
-	_, err = io.WriteString(con.Out, b.String())
-	return err
+	})
 }
 
 func (r reclassified) print(b *strings.Builder, value, one, several, verb string) {

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -74,14 +75,15 @@ func (s Server) askFor(
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode >= 300 {
-		return refusal(resp)
-	}
 	return s.decode(resp, out)
 }
 
-func (s Server) decode(resp *http.Response, out any) error {
+// decode reads an answer with a status of success, or one that is named, and closes its body.
+func (s Server) decode(resp *http.Response, out any, also ...int) error {
+	defer resp.Body.Close()
+	if resp.StatusCode >= 300 && !slices.Contains(also, resp.StatusCode) {
+		return refusal(resp)
+	}
 	err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(out)
 	if err != nil {
 		return fmt.Errorf("read the answer of %s: %w", s.URL, err)

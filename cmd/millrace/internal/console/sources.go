@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -42,10 +41,7 @@ type SourcesListCmd struct {
 
 // Validate makes a wrong limit bad usage.
 func (c *SourcesListCmd) Validate() error {
-	if c.Limit < 0 {
-		return errNegativeLimit
-	}
-	return nil
+	return checkLimit(c.Limit)
 }
 
 // Run lists sources.
@@ -141,20 +137,9 @@ func (c *SourcesImportCmd) Run(con *Console) error {
 	if format == "" {
 		format = formatOf(c.File)
 	}
-	var document json.RawMessage
-	if err := c.postList(con.Ctx, listTypes[format], list, &document); err != nil {
-		return err
-	}
-	var done importedSources
-	err := json.Unmarshal(document, &done)
-	switch {
-	case err != nil:
-		return fmt.Errorf("read the answer: %w", err)
-	case c.JSON:
-		err = PrintJSON(con.Out, document)
-	default:
-		err = done.write(con.Out)
-	}
+	done, err := answered(con, c.JSON, func(ctx context.Context, out any) error {
+		return c.postList(ctx, listTypes[format], list, out)
+	}, importedSources.write)
 	if err == nil && done.Refused > 0 {
 		err = fmt.Errorf("%s refused; all others are in", many(done.Refused, "line was", "lines were"))
 	}
@@ -167,10 +152,6 @@ func (s Server) postList(ctx context.Context, kind string, list io.Reader, out a
 	resp, err := s.sendText(ctx, http.MethodPost, base+"/sources/import", nil, kind, list)
 	if err != nil {
 		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode >= 300 {
-		return refusal(resp)
 	}
 	return s.decode(resp, out)
 }
