@@ -145,9 +145,10 @@ func sniffImage(i Image, from io.ReaderAt) (kind string, fault *Fault, err error
 }
 
 // bounded reads a zip. It keeps the error of its storage, since those who read from it make others of it, and bounds
-// how much is read while that is set.
+// how much is read while that is set. A zip that says that something is outside of it is broken; its storage is not.
 type bounded struct {
 	from io.ReaderAt
+	size int64
 	left int64 // bytes; below 0: any number
 	err  error
 }
@@ -162,6 +163,9 @@ func (b *bounded) ReadAt(p []byte, off int64) (int, error) {
 			return 0, errDirectory
 		}
 	}
+	if off < 0 || off > b.size {
+		return 0, zip.ErrFormat
+	}
 	n, err := b.from.ReadAt(p, off)
 	if err != nil && !errors.Is(err, io.EOF) {
 		b.err = fmt.Errorf("read a zip: %w", err)
@@ -173,7 +177,7 @@ func (b *bounded) ReadAt(p []byte, off int64) (int, error) {
 // The library itself holds all of a directory, however many files that names.
 func directory(from io.ReaderAt, what string, size, most int64, files int) (*zip.Reader, *bounded, error) {
 	const atEnd = 128 << 10 // what the library looks at to find the directory
-	b := &bounded{from: from, left: most + atEnd}
+	b := &bounded{from: from, size: size, left: most + atEnd}
 	z, err := zip.NewReader(b, size)
 	b.left = -1
 	switch {

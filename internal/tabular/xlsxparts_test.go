@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -39,7 +40,7 @@ const sst = `<sst xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/ma
 func numbered(text int) string { return fmt.Sprintf(`<row><c s="1" t="s"><v>%d</v></c></row>`, text) }
 
 // bookOf is an XLSX, with parts in place of those of an ordinary one or beside them.
-func bookOf(t *testing.T, parts map[string]string) []byte {
+func bookOf(t testing.TB, parts map[string]string) []byte {
 	t.Helper()
 	all := map[string]string{
 		"[Content_Types].xml": bookTypes, "_rels/.rels": bookLinks, "xl/workbook.xml": bookText, "xl/_rels/workbook.xml.rels": sheetLinks,
@@ -153,5 +154,31 @@ func TestHostileBooks(t *testing.T) {
 	damaged[at+len(sheet)+60] ^= 0x10
 	if _, rule := readBook(t, damaged); !strings.Contains(rule, "is damaged") {
 		t.Errorf("a part with another checksum: %q", rule)
+	}
+}
+
+// FuzzBook: no file makes the reader fail otherwise than it says, and the same file gives the same rows (4).
+func FuzzBook(f *testing.F) {
+	f.Add(bookOf(f, map[string]string{"xl/worksheets/sheet1.xml": sheetOf(rowOf("", "a"))}))
+	f.Fuzz(sameTwice)
+}
+
+// FuzzSheet: nor does any sheet of a book.
+func FuzzSheet(f *testing.F) {
+	f.Add(sheetOf(rowOf(` r="2"`, "a")+numbered(0)), sst+"<si><t>a</t></si></sst>", "")
+	f.Add(sheetOf(`<row><c s="1"><v>45000.5</v></c></row>`), "", `<styleSheet><cellXfs><xf/><xf numFmtId="14"/></cellXfs></styleSheet>`)
+	f.Fuzz(func(t *testing.T, sheet, texts, styles string) {
+		parts := map[string]string{"xl/worksheets/sheet1.xml": sheet, "xl/sharedStrings.xml": texts}
+		if styles != "" {
+			parts["xl/styles.xml"] = styles
+		}
+		sameTwice(t, bookOf(t, parts))
+	})
+}
+
+func sameTwice(t *testing.T, book []byte) {
+	cells, rule := readBook(t, book)
+	if again, other := readBook(t, book); !slices.Equal(cells, again) || rule != other {
+		t.Errorf("%q %s, and then %q %s", cells, rule, again, other)
 	}
 }
