@@ -26,7 +26,7 @@ type batchVerdict struct {
 	analysed      int // outcomes
 	unanalysed    int // outcomes with the reason why there is no analysis
 	analyser      string
-	mismatches    []string
+	differences
 }
 
 func (v *batchVerdict) String() string {
@@ -36,65 +36,10 @@ func (v *batchVerdict) String() string {
 		v.analyser)
 }
 
-func (v *batchVerdict) wrong(format string, args ...any) {
-	v.mismatches = append(v.mismatches, fmt.Sprintf(format, args...))
-}
-
-// batchShift is the time in which batches come.
-type batchShift struct {
-	load    *batchLoad
-	close   context.CancelFunc // no more batches
-	abandon context.CancelFunc
-	analyse func() // no more items
-	over    chan error
-}
-
-// startBatches begins to announce batches.
-func (t *trial) startBatches(ctx context.Context) *batchShift {
-	announcing, close := context.WithCancel(ctx)
-	working, abandon := context.WithCancel(ctx)
-	analysing, end := context.WithCancel(ctx)
-	w := &batchShift{load: t.batches, close: close, abandon: abandon, analyse: end, over: make(chan error, 1)}
-	if t.batches == nil {
-		w.over <- nil
-	} else {
-		go func() { w.over <- t.batches.run(announcing, working) }()
-		go t.batches.analyser.run(analysing)
-	}
-	return w
-}
-
-// end has all batches read and stored, and what is due tried again, and compares.
-func (w *batchShift) end(ctx context.Context, r *report) error {
-	w.close()
-	if w.load == nil {
-		return nil
-	}
-	settling, cancel := context.WithTimeout(ctx, drainLimit)
-	defer cancel()
-	err := untilHolds(settling, w.load.settled)
-	if err != nil {
-		r.failures = append(r.failures, "batches are not settled: "+err.Error())
-	}
-	w.abandon()
-	if err := <-w.over; err != nil {
-		return err
-	}
-	defer w.analyse()
-	checking, cancel := context.WithTimeout(ctx, foldLimit)
-	defer cancel()
-	// What retries bring is in ClickHouse a moment after it is in Postgres, and analysed after that.
-	err = untilHolds(checking, func(ctx context.Context) error {
-		v, err := w.load.check(ctx)
-		if err == nil {
-			if r.batching = v; len(v.mismatches) > 0 {
-				err = errors.New(v.mismatches[0])
-			}
-		}
-		return err
-	})
-	if r.batching == nil {
-		return fmt.Errorf("check batches: %w", err)
+// finish waits until all batches are read and stored, and what is due is tried again.
+func (l *batchLoad) finish(ctx context.Context) error {
+	if err := untilHolds(ctx, l.settled); err != nil {
+		return fmt.Errorf("batches are not settled: %w", err)
 	}
 	return nil
 }
@@ -156,7 +101,26 @@ type storedBatch struct {
 type outcomeRow struct{ ok, rows int }
 
 // check compares what is stored with what was sent.
-func (l *batchLoad) check(ctx context.Context) (*batchVerdict, error) {
+func (l *batchLoad) check(ctx context.Context) (f finding, err error) {
+	ctx, cancel := context.WithTimeout(ctx, foldLimit)
+	defer cancel()
+	// What retries bring is in ClickHouse a moment after it is in Postgres, and analysed after that.
+	err = untilHolds(ctx, func(ctx context.Context) error {
+		v, err := l.compare(ctx)
+		if err == nil {
+			if f = (finding{v, "batches differ from the recount", v.mismatches}); len(v.mismatches) > 0 {
+				err = errors.New(v.mismatches[0])
+			}
+		}
+		return err
+	})
+	if f.Stringer == nil {
+		return f, fmt.Errorf("check batches: %w", err)
+	}
+	return f, nil
+}
+
+func (l *batchLoad) compare(ctx context.Context) (*batchVerdict, error) {
 	v := &batchVerdict{}
 	there, err := l.readBatches(ctx)
 	if err != nil {

@@ -41,7 +41,12 @@ func (v *crawlVerdict) String() string {
 }
 
 // check compares jobs with their schedules, their sources and what was acknowledged.
-func (s *crawls) check(ctx context.Context) (*crawlVerdict, error) {
+func (s *crawls) check(ctx context.Context) (finding, error) {
+	v, err := s.compare(ctx)
+	return finding{v, "jobs differ from the recount", v.mismatches}, err
+}
+
+func (s *crawls) compare(ctx context.Context) (*crawlVerdict, error) {
 	v := &crawlVerdict{outcomes: map[string]int{}}
 	r, err := s.readCrawls(ctx)
 	if err != nil {

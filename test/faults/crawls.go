@@ -91,52 +91,10 @@ func (url recordOf) shortenLease(ctx context.Context, queue string) {
 	}
 }
 
-// startCrawls begins to make sources and to work the runs of their jobs.
-func (t *trial) startCrawls(ctx context.Context) *crawlShift {
-	editing, close := context.WithCancel(ctx)
-	working, abandon := context.WithCancel(ctx)
-	w := &crawlShift{crawls: t.crawls, close: close, abandon: abandon, over: make(chan error, 1)}
-	if t.crawls == nil {
-		w.over <- nil
-	} else {
-		go func() { w.over <- t.crawls.run(editing, working) }()
-	}
-	return w
-}
-
-// crawlShift is the time in which jobs run.
-type crawlShift struct {
-	crawls  *crawls
-	close   context.CancelFunc // nobody changes sources any more
-	abandon context.CancelFunc
-	over    chan error
-}
-
-// end has all runs end, and compares.
-func (w *crawlShift) end(ctx context.Context, r *report) error {
-	w.close()
-	if w.crawls == nil {
-		return nil
-	}
-	w.crawls.honest.Store(true)
-	finishing, cancel := context.WithTimeout(ctx, drainLimit)
-	defer cancel()
-	if err := w.crawls.settle(finishing); err != nil {
-		r.failures = append(r.failures, err.Error())
-	}
-	w.abandon()
-	err := <-w.over
-	if err == nil {
-		checking, cancel := context.WithTimeout(ctx, checkLimit)
-		defer cancel()
-		r.crawling, err = w.crawls.check(checking)
-	}
-	return err
-}
-
-// settle waits until all events about sources are followed, pauses all jobs, and waits
+// finish waits until all events about sources are followed, pauses all jobs, and waits
 // until every due time that has passed is decided and every run has ended.
-func (s *crawls) settle(ctx context.Context) error {
+func (s *crawls) finish(ctx context.Context) error {
+	s.honest.Store(true)
 	if err := untilHolds(ctx, s.followed); err != nil {
 		return fmt.Errorf("jobs do not follow their sources: %w", err)
 	}

@@ -113,7 +113,7 @@ func TestCrawlsNoticed(t *testing.T) {
 			len(v.mismatches) != tc.missed+tc.doubled+tc.beside+tc.others {
 			t.Errorf("%s: missed %d, doubled %d, beside %d: %q", name, v.missed, v.doubled, v.beside, v.mismatches)
 		}
-		bad := &report{verdict: &verdict{}, crawling: v}
+		bad := &report{verdict: &verdict{}, findings: []finding{{v, "jobs", v.mismatches}}}
 		if wrong := len(v.mismatches) > 0; bad.failed() != wrong {
 			t.Errorf("%s: the report has failed: %t", name, bad.failed())
 		}

@@ -18,12 +18,8 @@ type report struct {
 	messages int // acknowledged, repeats included
 	connects int // of the WebSocket
 	verdict  *verdict
-	work     *workVerdict  // nil: no shards were worked
-	crawling *crawlVerdict // nil: there were no jobs
-	batching *batchVerdict // nil: there were no batches
-
-	uploading *uploadVerdict // nil: nothing was uploaded
-	failures  []string       // beside what the verdict says
+	findings []finding // of workloads
+	failures []string  // beside what these say
 }
 
 func (r *report) failed() bool {
@@ -31,9 +27,7 @@ func (r *report) failed() bool {
 		return len(r.verdict.mismatches) > 0
 	}
 	return r == nil || r.verdict == nil || len(r.failures) > 0 || len(r.verdict.mismatches) > 0 || r.verdict.lost > 0 ||
-		r.verdict.doubled > 0 ||
-		r.work != nil && len(r.work.mismatches) > 0 || r.crawling != nil && len(r.crawling.mismatches) > 0 ||
-		r.batching != nil && len(r.batching.mismatches) > 0 || r.uploading != nil && len(r.uploading.mismatches) > 0
+		r.verdict.doubled > 0 || slices.ContainsFunc(r.findings, func(f finding) bool { return len(f.mismatches) > 0 })
 }
 
 func (r *report) print(out io.Writer) {
@@ -68,21 +62,9 @@ func (r *report) print(out io.Writer) {
 			v.counted, v.lost, v.doubled, v.letters)
 		r.list(out, "views differ from the recount", v.mismatches)
 	}
-	if r.work != nil {
-		fmt.Fprintln(out, r.work)
-		r.list(out, "the record of shards differs", r.work.mismatches)
-	}
-	if r.crawling != nil {
-		fmt.Fprintln(out, r.crawling)
-		r.list(out, "jobs differ from the recount", r.crawling.mismatches)
-	}
-	if r.batching != nil {
-		fmt.Fprintln(out, r.batching)
-		r.list(out, "batches differ from the recount", r.batching.mismatches)
-	}
-	if r.uploading != nil {
-		fmt.Fprintln(out, r.uploading)
-		r.list(out, "uploads differ from the recount", r.uploading.mismatches)
+	for _, f := range r.findings {
+		fmt.Fprintln(out, f)
+		r.list(out, f.title, f.mismatches)
 	}
 	r.list(out, "what should not have happened", r.failures)
 	if !r.failed() {

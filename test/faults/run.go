@@ -34,10 +34,8 @@ type trial struct {
 	live       *live
 	pubs       *publishers
 	sab        *saboteur
-	shards     *shards     // nil: they are not worked
-	crawls     *crawls     // nil: there are no jobs
-	batches    *batchLoad  // nil: there are no batches
-	uploads    *uploadLoad // nil: nothing is uploaded
+	early      []workload
+	late       []workload // which a release to upgrade from may not have
 }
 
 // run breaks an installation in a folder of its own and reports what was
@@ -106,14 +104,11 @@ func newTrial(cfg config, dir, bin string, out io.Writer) (*trial, error) {
 	}
 	t.pubs.clock = c.ingest.clock
 	t.watch = &watch{js: t.js, peer: cfg.peer}
-	if !cfg.soak && cfg.peer == noPeer {
-		t.shards, t.crawls = newShards(cfg.seed, c, t.js), newCrawls(cfg.seed, c, t.js)
-		t.batches = newBatchLoad(cfg.seed, c, t.js)
-		t.uploads = newUploadLoad(cfg.seed, c, cfg.uploadRows)
-	}
-	t.sab = &saboteur{
-		cluster: c, watch: t.watch, tape: t.tape, shards: t.shards, crawls: t.crawls, batches: t.batches, uploads: t.uploads, out: out,
-		injected: map[kind][]injection{},
+	t.sab = &saboteur{cluster: c, watch: t.watch, tape: t.tape, out: out, injected: map[kind][]injection{}}
+	if s := t.sab; !cfg.soak && cfg.peer == noPeer {
+		s.shards, s.crawls = newShards(cfg.seed, c, t.js), newCrawls(cfg.seed, c, t.js)
+		s.batches, s.uploads = newBatchLoad(cfg.seed, c, t.js), newUploadLoad(cfg.seed, c, cfg.uploadRows)
+		t.early, t.late = []workload{s.shards, s.crawls}, []workload{s.batches, s.uploads}
 	}
 	return t, nil
 }
@@ -171,18 +166,19 @@ func (t *trial) act(ctx context.Context) (*report, error) {
 	}
 	acting, cancelActing := context.WithTimeout(ctx, t.cfg.length)
 	defer cancelActing()
-	working := t.startShards(ctx)
-	defer working.abandon()
-	crawling := t.startCrawls(ctx)
-	defer crawling.abandon()
-	begin := time.Now()
+	early := begin(ctx, t.early)
+	defer early.abandon()
+	since := time.Now()
 	if t.cfg.from != "" {
 		t.sab.upgrade(acting, t.cfg.length/4, rand.New(rand.NewPCG(t.cfg.seed, 6)))
 	}
-	batching := t.startBatches(ctx) // which a release to upgrade from may not have
-	defer batching.abandon()
-	uploading := t.startUploads(ctx) // the same
-	defer uploading.abandon()
+	late := begin(ctx, t.late)
+	defer late.abandon()
+	analysing, stopAnalyser := context.WithCancel(ctx)
+	defer stopAnalyser()
+	if t.sab.batches != nil { // what is compared is analysed yet
+		go t.sab.batches.analyser.run(analysing)
+	}
 	plan := newPlan(t.cfg.seed, t.cfg.kinds)
 	plan.overlap = t.cfg.overlap
 	t.sab.run(acting, plan)
@@ -199,14 +195,14 @@ func (t *trial) act(ctx context.Context) (*report, error) {
 	}
 	stop()
 	time.AfterFunc(drainLimit, giveUp)
-	r := &report{seed: t.cfg.seed, length: time.Since(begin), injected: t.sab.injected, failures: grown}
+	r := &report{seed: t.cfg.seed, length: time.Since(since), injected: t.sab.injected, failures: grown}
 	if err := <-drained; err != nil {
 		r.failures = append(r.failures, "publishers: "+err.Error())
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(working.end(ctx, r), crawling.end(ctx, r), batching.end(ctx, r), uploading.end(ctx, r)); err != nil {
+	if err := append(early, late...).end(ctx, r, t.cfg.uploadRows); err != nil {
 		return nil, err
 	}
 	return r, t.conclude(ctx, r)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -23,11 +22,7 @@ type workVerdict struct {
 	recorded      int // pieces done by the record
 	lost, doubled int // acknowledged and not done; done more than once
 	starts, again int // takings; of these beyond the first of a piece
-	mismatches    []string
-}
-
-func (v *workVerdict) wrong(format string, args ...any) {
-	v.mismatches = append(v.mismatches, fmt.Sprintf(format, args...))
+	differences
 }
 
 func (v *workVerdict) String() string {
@@ -54,21 +49,14 @@ func (s *shards) failures(ctx context.Context) (found []piece) {
 	return found
 }
 
-// drained waits until all that was registered is at its end and nothing stands
+// finish waits until all that was registered is at its end and nothing stands
 // in a queue, and says what does not.
-func (s *shards) drained(ctx context.Context) error {
-	left := errors.New("no answer from Postgres")
-	for ctx.Err() == nil {
-		attempt, cancel := context.WithTimeout(ctx, 3*time.Second)
-		err := s.left(attempt)
-		cancel()
-		if err == nil {
-			return nil
-		}
-		left = err
-		wait(ctx, 200*time.Millisecond)
+func (s *shards) finish(ctx context.Context) error {
+	s.honest.Store(true)
+	if err := untilHolds(ctx, s.left); err != nil {
+		return fmt.Errorf("the shards' work is not at its end: %w", err)
 	}
-	return fmt.Errorf("the shards' work is not at its end: %w", left)
+	return nil
 }
 
 // left is an error that says what is still to be done, or nil.
@@ -111,7 +99,12 @@ func (s *shards) left(ctx context.Context) error {
 }
 
 // check compares the record with what was acknowledged.
-func (s *shards) check(ctx context.Context) (*workVerdict, error) {
+func (s *shards) check(ctx context.Context) (finding, error) {
+	v, err := s.compare(ctx)
+	return finding{v, "the record of shards differs", v.mismatches}, err
+}
+
+func (s *shards) compare(ctx context.Context) (*workVerdict, error) {
 	v := &workVerdict{}
 	r, err := s.record(ctx, v)
 	if err != nil {
@@ -124,11 +117,8 @@ func (s *shards) check(ctx context.Context) (*workVerdict, error) {
 	if err := s.compareSummary(ctx, v, r); err != nil {
 		return v, err
 	}
-	if err := s.compareReports(ctx, v); err != nil {
-		return v, err
-	}
 	v.mismatches = append(v.mismatches, s.notes.failures...)
-	return v, nil
+	return v, s.compareReports(ctx, v)
 }
 
 // workRecord is what Postgres says.

@@ -109,49 +109,6 @@ func (s *shards) run(registering, working context.Context) error {
 	return g.Wait()
 }
 
-// shift is the time in which shards are worked.
-type shift struct {
-	shards  *shards
-	close   context.CancelFunc // no more files
-	abandon context.CancelFunc
-	over    chan error
-}
-
-// startShards begins to register files and to work them.
-func (t *trial) startShards(ctx context.Context) *shift {
-	registering, close := context.WithCancel(ctx)
-	working, abandon := context.WithCancel(ctx)
-	w := &shift{shards: t.shards, close: close, abandon: abandon, over: make(chan error, 1)}
-	if t.shards == nil {
-		w.over <- nil
-	} else {
-		go func() { w.over <- t.shards.run(registering, working) }()
-	}
-	return w
-}
-
-// end has the daemons finish everything, and compares.
-func (w *shift) end(ctx context.Context, r *report) error {
-	w.close()
-	if w.shards == nil {
-		return nil
-	}
-	w.shards.honest.Store(true)
-	finishing, cancel := context.WithTimeout(ctx, drainLimit)
-	defer cancel()
-	if err := w.shards.drained(finishing); err != nil {
-		r.failures = append(r.failures, err.Error())
-	}
-	w.abandon()
-	err := <-w.over
-	if err == nil {
-		checking, cancel := context.WithTimeout(ctx, checkLimit)
-		defer cancel()
-		r.work, err = w.shards.check(checking)
-	}
-	return err
-}
-
 // register makes a file known, completes it, and goes on until both is
 // acknowledged.
 func (s *shards) register(ctx context.Context, js jetstream.JetStream, f file) {

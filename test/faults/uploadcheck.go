@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 )
 
 // uploadVerdict is what the comparison of uploads found.
@@ -15,7 +14,7 @@ type uploadVerdict struct {
 	exports           int // that were compared
 	looks             int
 	hook              string // what its receiver did
-	mismatches        []string
+	differences
 }
 
 func (v *uploadVerdict) String() string {
@@ -24,54 +23,12 @@ func (v *uploadVerdict) String() string {
 		v.looks, v.exports, v.hook)
 }
 
-func (v *uploadVerdict) wrong(format string, args ...any) {
-	v.mismatches = append(v.mismatches, fmt.Sprintf(format, args...))
-}
-
-// uploadShift is the time in which files are uploaded.
-type uploadShift struct {
-	load    *uploadLoad
-	close   context.CancelFunc // no more files
-	abandon context.CancelFunc
-	over    chan error
-}
-
-// startUploads begins to upload files.
-func (t *trial) startUploads(ctx context.Context) *uploadShift {
-	sending, close := context.WithCancel(ctx)
-	working, abandon := context.WithCancel(ctx)
-	w := &uploadShift{load: t.uploads, close: close, abandon: abandon, over: make(chan error, 1)}
-	if t.uploads == nil {
-		w.over <- nil
-	} else {
-		go func() { w.over <- t.uploads.run(sending, working) }()
-	}
-	return w
-}
-
-// end has all rows get their final statuses, and compares.
-func (w *uploadShift) end(ctx context.Context, r *report) error {
-	w.close()
-	if w.load == nil {
-		return nil
-	}
-	w.load.honest.Store(true)
-	// A row that is not found is looked for again after 45 seconds, one of a receiver that was busy after others, and a
-	// large upload takes its time.
-	settling, cancel := context.WithTimeout(ctx, drainLimit+time.Duration(w.load.large)*10*time.Millisecond)
-	defer cancel()
-	if err := untilHolds(settling, w.load.settled); err != nil {
-		r.failures = append(r.failures, "uploads are not done: "+err.Error())
-	}
-	w.abandon()
-	if err := <-w.over; err != nil {
-		return err
-	}
-	checking, cancel := context.WithTimeout(ctx, foldLimit)
-	defer cancel()
-	var err error
-	if r.uploading, err = w.load.check(checking); err != nil {
-		return fmt.Errorf("check uploads: %w", err)
+// finish waits until all rows have their final statuses. One that is not found is looked for again after 45 seconds, and
+// one of a receiver that was busy after others.
+func (l *uploadLoad) finish(ctx context.Context) error {
+	l.honest.Store(true)
+	if err := untilHolds(ctx, l.settled); err != nil {
+		return fmt.Errorf("uploads are not done: %w", err)
 	}
 	return nil
 }
@@ -98,7 +55,12 @@ func (l *uploadLoad) settled(ctx context.Context) error {
 }
 
 // check compares what is stored with what was sent.
-func (l *uploadLoad) check(ctx context.Context) (*uploadVerdict, error) {
+func (l *uploadLoad) check(ctx context.Context) (finding, error) {
+	v, err := l.compare(ctx)
+	return finding{v, "uploads differ from the recount", v.mismatches}, err
+}
+
+func (l *uploadLoad) compare(ctx context.Context) (*uploadVerdict, error) {
 	v := &uploadVerdict{hook: l.hook.String()}
 	l.mu.Lock()
 	defer l.mu.Unlock()
