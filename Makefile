@@ -154,7 +154,7 @@ fuzz: ## Fuzz each decoder for FUZZTIME (30s)
 	done
 
 .PHONY: faults
-faults: build engines ## Break a running installation for FOR (2m) at random, or by SEED, and recount
+faults: build engines test/node/node_modules/.package-lock.json ## Break a running installation for FOR (2m) at random, or by SEED, and recount
 	MILLRACE_BIN=$(CURDIR)/$(BIN) go run ./test/faults -seed $(SEED) -for $(FOR) $(ARGS)
 
 .PHONY: upgrade

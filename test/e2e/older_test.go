@@ -126,9 +126,9 @@ func buildOlder(t *testing.T, packages ...string) (dir string) {
 // is lost or doubled.
 func TestOlderClients(t *testing.T) {
 	slowtest.Mark(t)
-	before := buildOlder(t, "./cmd/millrace", "./client/example", "./test/work")
+	before := buildOlder(t, "./cmd/millrace", "./client/example", "./test/work", "./test/faults") // later ones have no test/work
 	now := t.TempDir()
-	for _, name := range []string{"client/example", "test/work"} {
+	for _, name := range []string{"client/example", "test/faults"} {
 		if out, err := exec.Command("go", "build", "-o", filepath.Join(now, filepath.Base(name)), "../../"+name).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -138,21 +138,20 @@ func TestOlderClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, bin := range map[string]string{"this": binary, "older": filepath.Join(before, "millrace")} {
+		parts := map[string]string{"this": now, "older": before}[name] // with its own NATS
 		t.Run("emit to "+name, func(t *testing.T) {
 			s := prepare(t, "MILLRACE_INGEST_RATE=0")
 			s.bin = bin
 			s.start()
 			s.serveClients(t, filepath.Join(before, "example"), filepath.Join(now, "example"))
 		})
-		for what, args := range map[string][]string{"shards": {"-files", "60"}, "own": {"-items", "1500"}} {
-			t.Run("work "+what+" of "+name, func(t *testing.T) {
-				args := append(args, "-clients", filepath.Join(before, "work"), "-node", node, "-kill", "1s", "-lease", "15s", "-limit", "10m")
-				p := launchProgram(t, filepath.Join(now, "work"), []string{"MILLRACE_BIN=" + bin}, nil, args...)
-				if status := p.wait(t, 11*time.Minute); status != 0 {
-					t.Errorf("exit status %d:\n%s%s", status, p.out, p.log)
-				}
-				t.Logf("%s", p.out)
-			})
-		}
+		t.Run("work of "+name, func(t *testing.T) {
+			p := launchProgram(t, filepath.Join(now, "faults"), []string{"MILLRACE_BIN=" + bin}, nil, "-work", "1500", "-for", "40s",
+				"-clients", filepath.Join(before, "work"), "-parts", filepath.Join(parts, "faults"), "-node", node)
+			if status := p.wait(t, 11*time.Minute); status != 0 {
+				t.Errorf("exit status %d:\n%s%s", status, p.out, p.log)
+			}
+			t.Logf("%s", p.out)
+		})
 	}
 }

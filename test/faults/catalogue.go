@@ -156,6 +156,10 @@ make faults ARGS="-faults kill-nats,unplug-all -groups 4"
 ` + "`make upgrade`" + ` begins with the program of an earlier commit, ` + "`FROM`" + `. After a quarter of the time each role goes on with
 the present program, one after the other in random order, and the faults begin when all have.
 
+With ` + "`-work N`" + `, daemons in Go, in Node with a stock NATS client, and over HTTP work N items of a user-defined queue, and
+shards of files, in processes that are killed with items in hand. Nothing else is compared, and only NATS, ingest, Postgres,
+and everything at once are killed unless ` + "`-faults`" + ` names other kinds.
+
 A seed decides the history that is published and the plan of faults. ` + "`-peer plain`" + ` (or ` + "`replacing`, `bento`" + `) lets the same
 plan act on what is used in place of Millrace's projectors. [` + "`test/faults/doc.go`" + `](../test/faults/doc.go) says how the harness
 works.

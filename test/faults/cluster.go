@@ -85,7 +85,7 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 	c.shared.postgres = toPostgres()
 	shared := append(c.shared.env(),
 		fmt.Sprint("MILLRACE_NATS_REPLICAS=", cfg.nodes),
-		c.postgresEnv(c.shared.postgres), "MILLRACE_WORK_ACK_WAIT="+workAckWait.String(),
+		c.postgresEnv(c.shared.postgres), "MILLRACE_WORK_ACK_WAIT="+cfg.workAckWait().String(),
 		"MILLRACE_DEDUP_WINDOW="+cfg.window().String(),
 		"MILLRACE_PROJECTOR_LEASE="+lease.String(),
 		"MILLRACE_EVENTS_MAX_AGE="+cfg.maxAge().String(),
@@ -107,7 +107,7 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 			"serve", "--role="+role, "--ingest-rate=0", "--data="+filepath.Join(dir, name))
 	}
 	part := func(name, addr string) *process {
-		return newProcess(dir, name, self, "", []string{envPart + "=" + name, envListen + "=" + addr, envStore + "=" +
+		return newProcess(dir, name, cmp.Or(cfg.parts, self), "", []string{envPart + "=" + name, envListen + "=" + addr, envStore + "=" +
 			filepath.Join(dir, name)})
 	}
 	c.nats, c.postgres = part("nats", servers[0]), part("postgres", c.postgresAddr)

@@ -30,6 +30,7 @@ type crew struct {
 	ingest  []string // addresses
 	query   string
 	workURL string
+	lease   time.Duration
 	queues  []string
 	own     bool             // the queues are user-defined: their items have numbers
 	doomed  func(piece) bool // it fails for good
@@ -46,7 +47,7 @@ type crew struct {
 func newCrew(seed uint64, c *cluster, notes *workNotes, queues ...string) *crew {
 	never := func(piece) bool { return false }
 	return &crew{
-		seed: seed, notes: notes, ingest: []string{c.ingestAddr, c.otherIngestAddr}, query: c.queryAddr,
+		seed: seed, notes: notes, lease: workLease, ingest: []string{c.ingestAddr, c.otherIngestAddr}, query: c.queryAddr,
 		workURL: c.shared.natsURL(stream.RoleWorker), queues: queues, doomed: never, taken: never,
 		web: &http.Client{Timeout: 8 * time.Second}, lives: map[int64]context.CancelCauseFunc{},
 	}

@@ -66,7 +66,7 @@ func (c *crew) life(ctx context.Context, seed uint64, length time.Duration, peac
 	for i, stage := range c.queues {
 		all.Go(func() {
 			errs[i] = client.Work(ctx, nc, stage, l.handle, client.WorkConfig{
-				Worker: l.workers[stage], Concurrency: 2, Lease: workLease, Grace: time.Second, Log: slog.New(l),
+				Worker: l.workers[stage], Concurrency: 2, Lease: c.lease, Grace: time.Second, Log: slog.New(l),
 				Backoff: func(int) time.Duration { return 300 * time.Millisecond },
 			})
 		})
@@ -102,7 +102,7 @@ type life struct {
 func (l *life) handle(ctx context.Context, it client.Item) error {
 	p := l.piece(it.Stage, takenItem{ID: it.ID, Filename: it.Filename, Shard: it.Shard})
 	worker := l.workers[it.Stage]
-	l.notes.began(p, worker, l.since, l.since.Add(workLease))
+	l.notes.began(p, worker, l.since, l.since.Add(l.lease))
 	defer l.notes.leaves(p, worker)
 	l.mu.Lock()
 	whim, long := l.random.IntN(100), time.Duration(l.random.IntN(5000))*time.Millisecond

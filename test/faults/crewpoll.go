@@ -73,6 +73,7 @@ func (c *crew) send(ctx context.Context, method, path string, body, into any) (s
 type takenItem struct {
 	ID         int64
 	Filename   string
+	Key        string
 	Shard      int
 	Generation int // 0: it was started by name
 	Attempt    int // of items that have a number
@@ -112,7 +113,7 @@ func (c *crew) pollOnce(ctx context.Context, random *rand.Rand, i int) {
 	var takings []taking
 	for _, it := range items {
 		t := taking{c.piece(queue, it), worker, it.Generation, asked}
-		c.notes.took(t.piece, worker, asked, asked.Add(workLease))
+		c.notes.took(t.piece, worker, asked, asked.Add(c.lease))
 		takings = append(takings, t)
 	}
 	for _, t := range takings {
@@ -129,7 +130,7 @@ func (c *crew) take(ctx context.Context, queue, worker string, limit int) []take
 	var taken struct{ Items []takenItem }
 	asked := time.Now()
 	status, err := c.send(ctx, http.MethodPost, c.base()+"/queues/"+queue+"/take",
-		map[string]any{"worker": worker, "limit": limit, "lease_s": workLease.Seconds()}, &taken)
+		map[string]any{"worker": worker, "limit": limit, "lease_s": c.lease.Seconds()}, &taken)
 	if err != nil || status != http.StatusOK {
 		return nil // what was taken by it nobody has: the lease ends
 	}
@@ -149,7 +150,7 @@ func (c *crew) startNamed(ctx context.Context, stage, worker string) []takenItem
 	}
 	it := page.Items[len(page.Items)-1]
 	status, err := c.send(ctx, http.MethodPost, "/pipeline/stages/"+stage+"/start", map[string]any{
-		"filename": it.Filename, "shard": it.Shard, "worker": worker, "lease_s": workLease.Seconds(),
+		"filename": it.Filename, "shard": it.Shard, "worker": worker, "lease_s": c.lease.Seconds(),
 	}, nil)
 	if err != nil || status != http.StatusOK {
 		return nil
@@ -186,7 +187,7 @@ func (c *crew) answer(ctx context.Context, random *rand.Rand, t taking) {
 		wait(ctx, time.Duration(random.IntN(2000))*time.Millisecond)
 	}
 	if late {
-		after := workLease + time.Duration(random.IntN(1500))*time.Millisecond
+		after := c.lease + time.Duration(random.IntN(1500))*time.Millisecond
 		go func() { // the run outlasts it, or it says nothing
 			wait(ctx, after)
 			c.tell(ctx, t, move, more)
@@ -199,7 +200,7 @@ func (c *crew) answer(ctx context.Context, random *rand.Rand, t taking) {
 // extend moves the end of the lease. What it says of holding is not used: the
 // first lease is the one that is sure.
 func (c *crew) extend(ctx context.Context, t taking) {
-	path, body := c.about(t, "extend", map[string]any{"lease_s": workLease.Seconds()})
+	path, body := c.about(t, "extend", map[string]any{"lease_s": c.lease.Seconds()})
 	c.insist(ctx, path, body, nil)
 }
 
@@ -220,8 +221,8 @@ func (c *crew) tell(ctx context.Context, t taking, move string, more map[string]
 	case r.status == 0: // the run is over
 	case r.status != http.StatusConflict:
 		c.notes.fail("%s of %v: status %d", move, t.piece, r.status)
-	case r.sure && time.Since(t.asked) < workLease && c.notes.lasts(t.asked) && !c.taken(t.piece):
+	case r.sure && time.Since(t.asked) < c.lease && c.notes.lasts(t.asked) && !c.taken(t.piece):
 		c.notes.fail("%s of %v by %s: refused %s after it was asked for, within a lease of %s", move, t.piece,
-			t.worker, time.Since(t.asked), workLease)
+			t.worker, time.Since(t.asked), c.lease)
 	}
 }

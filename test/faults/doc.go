@@ -63,12 +63,30 @@
 //	go run ./test/faults -soak -for 2h                no faults: what grows?
 //	go run ./test/faults -seed 7 -for 2m -peer plain  breaks what is used in place of projectors
 //	go run ./test/faults -seed 7 -from millrace-1.0   begins with that program, and upgrades it
+//	go run ./test/faults -work 10000 -for 2m          workers that are killed
 //	go run ./test/faults -catalogue                   prints all kinds of faults (docs/faults.md)
 //	go run ./test/faults -record DIR                  records the metrics of outages for the tests of alerts
 //
 // The history and the plan are functions of the seed and the flags. Timing is
 // not: which message is under way when a process dies depends on the machine,
 // so that a seed that failed may have to be run a few times to fail again.
+//
+// # Workers
+//
+// With -work N, events are published but not compared, and nothing else is done but this. Workers are processes of their
+// own: Go programs with the client, Node programs with a stock NATS client that pull and acknowledge and know nothing else
+// (test/node/daemon.mjs), and pollers over HTTP. They work on the shards of files, and on N items of a user-defined queue
+// that are added over HTTP, over NATS, and in transactions of Postgres, each after one that is rolled back. The first
+// attempt at one of ten of these fails. Workers are killed all the time: at first three with an item in hand, then any. So
+// are NATS, ingest, Postgres and everything at once, unless -faults names other kinds, or none. Workers write down when they
+// begin an item and when they have ended it. With -clients, every other one in Go and over HTTP runs this program of another
+// release, or test/work where a release has that. MILLRACE_BIN may name Millrace of another release, and -parts this program
+// of it, which runs its NATS and Postgres.
+//
+// When everything is done, the record has to say that every item was done exactly once at every stage: every item whose
+// adding was acknowledged, and no other. The summary, and the figures of the queue, have to equal what was added. By the
+// workers' own notes no item was with two of them at a time, and no end was acknowledged to two of them. One exception:
+// while NATS itself is away, an item of a worker with a stock client may be handed out again.
 //
 // # Peers
 //

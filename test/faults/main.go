@@ -73,6 +73,11 @@ type config struct {
 
 	uploadRows int // of a large upload; 0: there is none
 
+	work    int    // items that workers have beside files' shards, and nothing else is done; 0: there are none
+	node    string // folder of the worker in Node
+	clients string // this program of another release, which every other worker in Go runs; empty: none does
+	parts   string // this program of another release, which runs NATS and Postgres; empty: this one does
+
 	catalogue bool // print it, and break nothing
 
 	record  string // folder for the metrics of outages; empty: they are not recorded
@@ -97,6 +102,10 @@ func parse(args []string, errOut io.Writer) (config, error) {
 	flags.BoolVar(&cfg.soak, "soak", false, "inject no faults, and look for what grows: memory, open files, goroutines")
 	flags.BoolVar(&cfg.catalogue, "catalogue", false, "print all kinds of faults as Markdown, and break nothing")
 	flags.IntVar(&cfg.uploadRows, "upload-rows", 0, "rows of a large upload beside the others; 0: there is none")
+	flags.IntVar(&cfg.work, "work", 0, "have workers that are killed work so many items, and files' shards, and compare only that")
+	flags.StringVar(&cfg.node, "node", "test/node", "with -work, folder of the worker in Node and its modules")
+	flags.StringVar(&cfg.clients, "clients", "", "with -work, this program of another release, which every other worker in Go runs")
+	flags.StringVar(&cfg.parts, "parts", "", "this program of another release, which runs NATS and Postgres")
 	flags.StringVar(&cfg.from, "from", "", "program of an earlier release, to begin with and to upgrade from")
 	flags.StringVar(&cfg.record, "record", "", "record the metrics of outages into this folder, and check nothing")
 	flags.StringVar(&cfg.outages, "outages", "all", "outages to record, separated by commas")
@@ -120,6 +129,8 @@ func parse(args []string, errOut io.Writer) (config, error) {
 		err = errors.New("-soak is not for peers")
 	case cfg.from != "" && (cfg.soak || *peerName != ""):
 		err = errors.New("-from is neither for -soak nor for peers")
+	case cfg.work < 0 || cfg.work > 0 && (cfg.soak || *peerName != "" || cfg.from != ""):
+		err = errors.New("-work must not be negative, and is neither for -soak nor for peers nor for -from")
 	case cfg.soak && *names != "all" && *names != "none":
 		err = errors.New("-soak injects no faults")
 	case flags.NArg() > 0:
@@ -129,8 +140,16 @@ func parse(args []string, errOut io.Writer) (config, error) {
 		if cfg.kinds, err = parseKinds(*names); err == nil {
 			cfg.peer, err = parsePeer(*peerName)
 		}
-		if err == nil && cfg.from != "" { // each process has a folder of its own
-			cfg.from, err = filepath.Abs(cfg.from)
+		if cfg.work > 0 && *names == "all" {
+			cfg.kinds = slices.Clone(workersFaults)
+		}
+		if err == nil && cfg.work > 0 && slices.ContainsFunc(cfg.kinds, needsClocks) {
+			err = errors.New("-work is not for faults of clocks: leases end by them")
+		}
+		for _, path := range []*string{&cfg.from, &cfg.clients, &cfg.parts, &cfg.node} { // each process has a folder of its own
+			if err == nil && *path != "" {
+				*path, err = filepath.Abs(*path)
+			}
 		}
 	}
 	if err != nil {
@@ -146,6 +165,17 @@ func parse(args []string, errOut io.Writer) (config, error) {
 		cfg.groups = []int{4, 1}[cfg.seed%2]
 	}
 	return cfg, err
+}
+
+// whole tells whether everything that Millrace does is tried.
+func (c config) whole() bool { return !c.soak && c.peer == noPeer && c.work == 0 }
+
+// workAckWait is how long a worker may keep a message of a shard.
+func (c config) workAckWait() time.Duration {
+	if c.work > 0 {
+		return workersLease
+	}
+	return workAckWait
 }
 
 // fit leaves out the kinds that this trial, or this machine, is not for. Those

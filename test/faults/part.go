@@ -50,6 +50,8 @@ func newPart(log *slog.Logger) (interface{ Run(context.Context) error }, error) 
 		}, log)
 	case "peer":
 		return newPeer()
+	case "worker":
+		return newWorkerPart()
 	case "node":
 		return newNode(listen, store)
 	case "clock":

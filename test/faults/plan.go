@@ -120,6 +120,9 @@ func (c config) planFlags() (flags string) {
 	if c.overlap {
 		flags += " -overlap"
 	}
+	if c.work > 0 {
+		flags += fmt.Sprint(" -work ", c.work)
+	}
 	if c.uploadRows > 0 {
 		flags += fmt.Sprint(" -upload-rows ", c.uploadRows)
 	}

@@ -36,6 +36,7 @@ type process struct {
 	excuses int       // faults by which it may end by itself
 	changed chan struct{}
 	mishaps []string // uninvited ends
+	ends    []time.Time
 }
 
 func newProcess(dir, name, bin, up string, env []string, args ...string) *process {
@@ -132,6 +133,7 @@ func (p *process) note(ended error, begin int64) {
 			tail(string(text), 12)))
 	}
 	p.cmd = nil
+	p.ends = append(p.ends, time.Now())
 	p.announce()
 }
 

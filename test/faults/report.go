@@ -23,11 +23,15 @@ type report struct {
 }
 
 func (r *report) failed() bool {
-	if r != nil && r.verdict != nil && r.verdict.peer != nil { // it is measured, and not held to anything
-		return len(r.verdict.mismatches) > 0
+	if r == nil || r.verdict == nil && len(r.findings) == 0 {
+		return true
 	}
-	return r == nil || r.verdict == nil || len(r.failures) > 0 || len(r.verdict.mismatches) > 0 || r.verdict.lost > 0 ||
-		r.verdict.doubled > 0 || slices.ContainsFunc(r.findings, func(f finding) bool { return len(f.mismatches) > 0 })
+	if v := r.verdict; v != nil && v.peer != nil { // it is measured, and not held to anything
+		return len(v.mismatches) > 0
+	} else if v != nil && (len(v.mismatches) > 0 || v.lost > 0 || v.doubled > 0) {
+		return true
+	}
+	return len(r.failures) > 0 || slices.ContainsFunc(r.findings, func(f finding) bool { return len(f.mismatches) > 0 })
 }
 
 func (r *report) print(out io.Writer) {
@@ -67,7 +71,11 @@ func (r *report) print(out io.Writer) {
 		r.list(out, f.title, f.mismatches)
 	}
 	r.list(out, "what should not have happened", r.failures)
-	if !r.failed() {
+	switch {
+	case r.failed():
+	case r.verdict == nil:
+		fmt.Fprintln(out, "everything was done once")
+	default:
 		fmt.Fprintln(out, "every view equals the recount")
 	}
 }

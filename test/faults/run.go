@@ -105,10 +105,19 @@ func newTrial(cfg config, dir, bin string, out io.Writer) (*trial, error) {
 	t.pubs.clock = c.ingest.clock
 	t.watch = &watch{js: t.js, peer: cfg.peer}
 	t.sab = &saboteur{cluster: c, watch: t.watch, tape: t.tape, out: out, injected: map[kind][]injection{}}
-	if s := t.sab; !cfg.soak && cfg.peer == noPeer {
+	if s := t.sab; cfg.whole() {
 		s.shards, s.crawls = newShards(cfg.seed, c, t.js), newCrawls(cfg.seed, c, t.js)
 		s.batches, s.uploads = newBatchLoad(cfg.seed, c, t.js), newUploadLoad(cfg.seed, c, cfg.uploadRows)
 		t.early, t.late = []workload{s.shards, s.crawls}, []workload{s.batches, s.uploads}
+	}
+	if cfg.work > 0 {
+		t.sab.shards = newShards(cfg.seed, c, t.js)
+		t.sab.shards.apart = true
+		workers, err := newWorkers(cfg, t.sab)
+		if err != nil {
+			return nil, err
+		}
+		t.early = []workload{t.sab.shards, workers}
 	}
 	return t, nil
 }
@@ -189,7 +198,7 @@ func (t *trial) act(ctx context.Context) (*report, error) {
 		grown = s.judge(t.out, t.cfg.length)
 	}
 	<-acting.Done()
-	if ctx.Err() == nil && t.cfg.peer == noPeer && !t.cfg.soak {
+	if ctx.Err() == nil && t.cfg.whole() {
 		t.sab.alone()
 		t.sab.allUp("at the end")
 	}
@@ -209,6 +218,10 @@ func (t *trial) act(ctx context.Context) (*report, error) {
 }
 
 func (t *trial) conclude(ctx context.Context, r *report) (err error) {
+	if t.cfg.work > 0 { // of another release, maybe
+		r.failures = append(r.failures, t.sab.failures...)
+		return nil
+	}
 	folding, cancel := context.WithTimeout(ctx, foldLimit)
 	defer cancel()
 	begin := time.Now()

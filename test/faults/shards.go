@@ -28,6 +28,7 @@ type shards struct {
 	notes   *shardNotes
 	dsn     recordOf            // of Postgres
 	natsURL string              // of who registers files
+	apart   bool                // the workers of -work have them, who know of no poison
 	js      jetstream.JetStream // over no wire
 }
 
@@ -97,14 +98,18 @@ func (s *shards) run(registering, working context.Context) error {
 			case <-registering.Done():
 				return nil
 			}
+			f := nextFile(random, i)
+			f.poison = f.poison && !s.apart
 			select {
-			case files <- nextFile(random, i):
+			case files <- f:
 			case <-working.Done():
 				return nil
 			}
 		}
 	})
-	g.Go(func() error { return s.work(working) })
+	if !s.apart {
+		g.Go(func() error { return s.work(working) })
+	}
 	g.Go(func() error { return s.operate(working) })
 	return g.Wait()
 }

@@ -1,12 +1,13 @@
 // A daemon in another language, with a stock NATS client: it pulls items,
 // works them and acknowledges, and knows nothing else of Millrace. It writes
-// down when it begins an item and when it has ended it; see test/work.
+// down when it begins an item and when it has ended it; see test/faults/workers.go.
 import { appendFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import { jetstream } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
 
 const { MILLRACE_WORK_NATS: servers, MILLRACE_WORK_JOURNAL: journal, MILLRACE_WORK_QUEUES: names } = process.env;
+const urls = servers.split(',').map((server) => new URL(`nats://${server.replace('nats://', '')}`));
 const nanoseconds = () => `${Math.round((performance.timeOrigin + performance.now()) * 1000)}000`;
 const note = (what, item) => appendFileSync(journal,
   `${nanoseconds()} ${what} ${item.stage ?? item.queue} ${item.filename ?? item.key} ${item.shard ?? 0} 0\n`);
@@ -14,7 +15,9 @@ const note = (what, item) => appendFileSync(journal,
 /** The first attempt at one of ten items of a user-defined queue is in vain. */
 const inVain = (item) => item.attempt === 1 && item.key?.endsWith('0');
 
-const nc = await connect({ servers, maxReconnectAttempts: -1, waitOnFirstConnect: true });
+const nc = await connect({
+  servers: urls.map(({ host }) => host), user: urls[0].username, pass: urls[0].password, maxReconnectAttempts: -1, waitOnFirstConnect: true,
+});
 const js = jetstream(nc);
 const pulling = new Set();
 let stopped = false;
