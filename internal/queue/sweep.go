@@ -136,12 +136,8 @@ func (s *Store) expire(ctx context.Context, q ID) (found int, err error) {
 		if err != nil {
 			return err
 		}
-		collect(t.Batch, &w.rows, w.sql.expire, q, sweepLimit)
-		if err := w.read(ctx); err != nil {
+		if found, err = w.find(ctx, w.sql.expire); found == 0 || err != nil {
 			return err
-		}
-		if found = len(w.rows); found == 0 {
-			return nil
 		}
 		commands, err := w.expired(ctx)
 		if err != nil || len(commands) == 0 {
@@ -151,6 +147,13 @@ func (s *Store) expire(ctx context.Context, q ID) (found int, err error) {
 		return err
 	})
 	return found, err
+}
+
+// find reads the rows that a sweep is about.
+func (w *Work) find(ctx context.Context, query string) (found int, err error) {
+	collect(w.Batch, &w.rows, query, w.queue, sweepLimit)
+	err = w.read(ctx)
+	return len(w.rows), err
 }
 
 // expired asks which of the claims are still expired, now that the items are
@@ -181,12 +184,8 @@ func (s *Store) undelay(ctx context.Context, q ID) (found int, err error) {
 		if err != nil {
 			return err
 		}
-		collect(t.Batch, &w.rows, w.sql.due, q, sweepLimit)
-		if err := w.read(ctx); err != nil {
+		if found, err = w.find(ctx, w.sql.due); found == 0 || err != nil {
 			return err
-		}
-		if found = len(w.rows); found == 0 {
-			return nil
 		}
 		due, err := w.undelayed(ctx)
 		if err == nil && len(due.ids) > 0 {

@@ -49,18 +49,8 @@ func (c Config) settings() jetstream.KeyValueConfig {
 
 // batches has no age: a message waits for as long as its mode is off.
 func (c Config) batches() jetstream.StreamConfig {
-	return jetstream.StreamConfig{
-		Name:               Batches,
-		Description:        "messages that announce batches of crawled items, and are not read yet",
-		Subjects:           []string{BatchSubjects},
-		Retention:          jetstream.LimitsPolicy,
-		Discard:            jetstream.DiscardNew,
-		Storage:            jetstream.FileStorage,
-		Replicas:           c.Replicas,
-		Duplicates:         10 * time.Minute,
-		AllowDirect:        true,
-		AllowAtomicPublish: true,
-	}
+	return published(Batches, "messages that announce batches of crawled items, and are not read yet", BatchSubjects,
+		c.Replicas, 10*time.Minute)
 }
 
 // ensureBatchesRead creates the stream of what was read. One that was deleted goes on behind
@@ -108,16 +98,6 @@ func batchesStored(ctx context.Context, js jetstream.JetStream) (upto uint64, er
 }
 
 func (c Config) batchesRead() jetstream.StreamConfig {
-	return jetstream.StreamConfig{
-		Name:               BatchesRead,
-		Description:        "what was read of batches of crawled items, and is not stored yet",
-		Subjects:           []string{BatchesReadSubject},
-		Retention:          jetstream.LimitsPolicy,
-		Discard:            jetstream.DiscardNew,
-		Storage:            jetstream.FileStorage,
-		Replicas:           c.Replicas,
-		Duplicates:         MinDedupWindow,
-		AllowDirect:        true,
-		AllowAtomicPublish: true,
-	}
+	return published(BatchesRead, "what was read of batches of crawled items, and is not stored yet", BatchesReadSubject,
+		c.Replicas, MinDedupWindow)
 }

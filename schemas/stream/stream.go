@@ -138,23 +138,22 @@ const (
 	processFor    = time.Hour
 )
 
-func (c Config) events() jetstream.StreamConfig {
+// published is a stream that keeps what is published. A full one refuses what is new, which
+// its publisher notices, and does not drop what a projector has yet to read.
+func published(name, description, subjects string, replicas int, dedup time.Duration) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
-		Name:        Events,
-		Description: "pipeline events as published",
-		Subjects:    []string{EventSubjects},
-		Retention:   jetstream.LimitsPolicy,
-		// A full stream refuses what is new, which its publisher notices,
-		// and does not drop what a projector has yet to read. Nor does it drop
-		// what is old: that is done by those who know what is folded.
-		Discard:            jetstream.DiscardNew,
-		MaxBytes:           c.MaxBytes,
-		Storage:            jetstream.FileStorage,
-		Replicas:           c.Replicas,
-		Duplicates:         c.DedupWindow,
-		AllowDirect:        true,
-		AllowAtomicPublish: true,
+		Name: name, Description: description, Subjects: []string{subjects},
+		Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew,
+		Storage: jetstream.FileStorage, Replicas: replicas, Duplicates: dedup,
+		AllowDirect: true, AllowAtomicPublish: true,
 	}
+}
+
+// events has no age: old events are dropped by those who know what is folded.
+func (c Config) events() jetstream.StreamConfig {
+	s := published(Events, "pipeline events as published", EventSubjects, c.Replicas, c.DedupWindow)
+	s.MaxBytes = c.MaxBytes
+	return s
 }
 
 func (c Config) dlq() jetstream.StreamConfig {
@@ -173,19 +172,9 @@ func (c Config) dlq() jetstream.StreamConfig {
 }
 
 func (c Config) sources() jetstream.StreamConfig {
-	return jetstream.StreamConfig{
-		Name:        Sources,
-		Description: "what happens to the sources that are crawled",
-		Subjects:    []string{SourceSubjects},
-		Retention:   jetstream.LimitsPolicy,
-		Discard:     jetstream.DiscardNew,
-		MaxAge:      30 * 24 * time.Hour,
-		Storage:     jetstream.FileStorage,
-		Replicas:    c.Replicas,
-		// Longer than a connection lives on whose other end is silent, so that what
-		// its publisher has sent twice is there once.
-		Duplicates:         10 * time.Minute,
-		AllowDirect:        true,
-		AllowAtomicPublish: true,
-	}
+	// The window is longer than a connection lives on whose other end is silent, so that what
+	// its publisher has sent twice is there once.
+	s := published(Sources, "what happens to the sources that are crawled", SourceSubjects, c.Replicas, 10*time.Minute)
+	s.MaxAge = 30 * 24 * time.Hour
+	return s
 }

@@ -283,17 +283,7 @@ func ensureAckConsumer(ctx context.Context, js jetstream.JetStream, c WorkConfig
 }
 
 func (c WorkConfig) shards() jetstream.StreamConfig {
-	return jetstream.StreamConfig{
-		Name:               Shards,
-		Description:        "reports of shard daemons",
-		Subjects:           []string{ShardSubjects},
-		Retention:          jetstream.LimitsPolicy,
-		Discard:            jetstream.DiscardNew,
-		MaxAge:             c.MaxAge,
-		Storage:            jetstream.FileStorage,
-		Replicas:           c.Replicas,
-		Duplicates:         time.Hour,
-		AllowDirect:        true,
-		AllowAtomicPublish: true,
-	}
+	s := published(Shards, "reports of shard daemons", ShardSubjects, c.Replicas, time.Hour)
+	s.MaxAge = c.MaxAge
+	return s
 }
