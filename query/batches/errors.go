@@ -93,12 +93,7 @@ func (h *Handler) errors(ctx context.Context, r CrawlErrorsRequest) (page CrawlE
 	p := r.params(reads.Params{
 		"at": int64(r.after[0]), "place": r.after[1], "first": r.Cursor == "", "limit": r.Limit + 1,
 	})
-	var all []CrawlError
-	err = h.set.Each(ctx, "crawl_errors.sql", p, func(rows driver.Rows) error {
-		e, err := scanError(rows)
-		all = append(all, e)
-		return err
-	})
+	all, err := reads.Rows(ctx, h.set, "crawl_errors.sql", p, scanError)
 	if err != nil {
 		return page, err
 	}

@@ -40,9 +40,9 @@ type CrawledItem struct {
 	CreatedAt       time.Time  `json:"created_at" doc:"When the outcome came"`
 }
 
-func (i *CrawledItem) scan(rows driver.Rows) error {
+func scanItem(rows driver.Rows) (i CrawledItem, err error) {
 	var project string
-	err := rows.Scan(&i.JobID, &i.BatchIndex, &i.Position, &i.Attempts, &project, &i.Platform, &i.TaskType,
+	err = rows.Scan(&i.JobID, &i.BatchIndex, &i.Position, &i.Attempts, &project, &i.Platform, &i.TaskType,
 		&i.KeywordSource, &i.PipelineVersion, &i.ContentID, &i.Permalink, &i.CrawledAt, &i.FetchStatus,
 		&i.ErrorCategory, &i.ErrorCode, &i.FetchError, &i.ReadAt, &i.CreatedAt)
 	i.ProjectID = none(project)
@@ -50,7 +50,7 @@ func (i *CrawledItem) scan(rows driver.Rows) error {
 		*i.CrawledAt = i.CrawledAt.UTC()
 	}
 	i.ReadAt, i.CreatedAt = i.ReadAt.UTC(), i.CreatedAt.UTC()
-	return err
+	return i, err
 }
 
 // none is a text, and null for an empty one.
@@ -126,13 +126,7 @@ func (h *Handler) crawls(ctx context.Context, id string) (all []CrawledItem, err
 			return all, nil
 		}
 	}
-	err = h.set.Each(ctx, "item.sql", reads.Params{"id": id, "limit": mostOutcomes}, func(rows driver.Rows) error {
-		var i CrawledItem
-		err := i.scan(rows)
-		all = append(all, i)
-		return err
-	})
-	return all, err
+	return reads.Rows(ctx, h.set, "item.sql", reads.Params{"id": id, "limit": mostOutcomes}, scanItem)
 }
 
 func crawledItem(r *itemindex.Row) CrawledItem {
@@ -238,12 +232,5 @@ func (h *Handler) outcomes(ctx context.Context, f itemFilter) ([]CrawledItem, er
 	if f.after != nil {
 		p["after_job"], p["after_batch"], p["after_position"] = f.after.JobID, f.after.BatchIndex, f.after.Position
 	}
-	items := []CrawledItem{}
-	err := h.set.Each(ctx, "items.sql", p, func(rows driver.Rows) error {
-		var i CrawledItem
-		err := i.scan(rows)
-		items = append(items, i)
-		return err
-	})
-	return items, err
+	return reads.Rows(ctx, h.set, "items.sql", p, scanItem)
 }

@@ -71,6 +71,30 @@ func (s *Selects) Each(ctx context.Context, file string, p Params, scan func(dri
 	return nil
 }
 
+// Rows returns what scan makes of each row of a query; see Each.
+func Rows[T any](
+	ctx context.Context, s *Selects, file string, p Params, scan func(driver.Rows) (T, error),
+) (all []T, err error) {
+	err = s.Each(ctx, file, p, func(rows driver.Rows) error {
+		row, err := scan(rows)
+		all = append(all, row)
+		return err
+	})
+	return all, err
+}
+
+// Map returns the second column of a query by the first; see Each.
+func Map[K comparable, V any](ctx context.Context, s *Selects, file string, p Params) (map[K]V, error) {
+	all := map[K]V{}
+	return all, s.Each(ctx, file, p, func(rows driver.Rows) error {
+		var key K
+		var value V
+		err := rows.Scan(&key, &value)
+		all[key] = value
+		return err
+	})
+}
+
 func (s *Selects) run(ctx context.Context, file string, p Params, scan func(driver.Rows) error) error {
 	args := make([]any, 0, len(p))
 	for key, value := range p {

@@ -41,16 +41,10 @@ func (s *Store) Stuck(
 		"stage": stage, "stages": append([]string{stage}, later...), "after": after.At, "after_id": after.ID,
 		"limit": limit,
 	})
-	var out []Article
-	err := s.set.Each(ctx, "stuck.sql", p, func(rows driver.Rows) error {
-		var a Article
-		if err := rows.Scan(&a.Hash, &a.URL, &a.Source, &a.Trace, &a.ReachedAt, &a.LastAt, &a.Events); err != nil {
-			return err
-		}
-		out = append(out, a.utc())
-		return nil
+	return reads.Rows(ctx, s.set, "stuck.sql", p, func(rows driver.Rows) (a Article, err error) {
+		err = rows.Scan(&a.Hash, &a.URL, &a.Source, &a.Trace, &a.ReachedAt, &a.LastAt, &a.Events)
+		return a.utc(), err
 	})
-	return out, err
 }
 
 // Slowest returns a page of the articles of a scope by the time that they took
@@ -61,18 +55,12 @@ func (s *Store) Slowest(
 	p := c.params(
 		reads.Params{"stage": stage, "until": until, "after": after.At, "after_id": after.ID, "limit": limit},
 	)
-	var out []Article
-	err := s.set.Each(ctx, "slowest.sql", p, func(rows driver.Rows) error {
-		var a Article
+	return reads.Rows(ctx, s.set, "slowest.sql", p, func(rows driver.Rows) (a Article, err error) {
 		var took int64
-		if err := rows.Scan(&a.Hash, &a.URL, &a.Source, &a.Trace, &a.ReachedAt, &a.LastAt, &took); err != nil {
-			return err
-		}
+		err = rows.Scan(&a.Hash, &a.URL, &a.Source, &a.Trace, &a.ReachedAt, &a.LastAt, &took)
 		a.Took = time.Duration(took)
-		out = append(out, a.utc())
-		return nil
+		return a.utc(), err
 	})
-	return out, err
 }
 
 func (a Article) utc() Article {

@@ -25,12 +25,10 @@ const maxTopics = 1000
 // sample.
 func (s *Store) Versions(ctx context.Context, c Scope, r Roles, sample uint32, limit int) ([]Version, error) {
 	p := c.params(reads.Params{"classify": r.Classify, "sample": sample, "limit": limit})
-	var out []Version
-	err := s.set.Each(ctx, "versions.sql", p, func(rows driver.Rows) error {
-		v := Version{Topics: map[string]uint64{}}
-		err := rows.Scan(&v.Name, &v.Articles, &v.Mean)
-		out = append(out, v)
-		return err
+	out, err := reads.Rows(ctx, s.set, "versions.sql", p, func(rows driver.Rows) (v Version, err error) {
+		v.Topics = map[string]uint64{}
+		err = rows.Scan(&v.Name, &v.Articles, &v.Mean)
+		return v, err
 	})
 	if err != nil {
 		return nil, err
@@ -58,19 +56,13 @@ func (s *Store) Versions(ctx context.Context, c Scope, r Roles, sample uint32, l
 // beginning of its day where that is retired, of its month where the summaries
 // by day are dropped.
 func (s *Store) FirstSeen(ctx context.Context, r Roles, cut Cut) (map[string]time.Time, error) {
-	out := map[string]time.Time{}
 	p := cut.params()
 	p["classify"] = r.Classify
-	err := s.set.Each(ctx, "version_ages.sql", p, func(rows driver.Rows) error {
-		var version string
-		var at time.Time
-		if err := rows.Scan(&version, &at); err != nil {
-			return err
-		}
-		out[version] = at.UTC()
-		return nil
-	})
-	return out, err
+	ages, err := reads.Map[string, time.Time](ctx, s.set, "version_ages.sql", p)
+	for version, at := range ages {
+		ages[version] = at.UTC()
+	}
+	return ages, err
 }
 
 // SampleSize returns how many classifications of a model version a scope has,
@@ -88,17 +80,8 @@ func (s *Store) SampleSize(
 func (s *Store) SampleTopics(
 	ctx context.Context, c Scope, r Roles, version string, sample uint32, limit int,
 ) (articles uint64, topics map[string]uint64, err error) {
-	topics = map[string]uint64{}
 	p := c.params(reads.Params{"classify": r.Classify, "version": version, "sample": sample, "limit": limit + 1})
-	err = s.set.Each(ctx, "sample_topics.sql", p, func(rows driver.Rows) error {
-		var topic string
-		var n uint64
-		if err := rows.Scan(&topic, &n); err != nil {
-			return err
-		}
-		topics[topic] = n
-		return nil
-	})
+	topics, err = reads.Map[string, uint64](ctx, s.set, "sample_topics.sql", p)
 	articles = topics[""]
 	delete(topics, "")
 	return articles, topics, err
@@ -109,16 +92,6 @@ func (s *Store) SampleTopics(
 func (s *Store) SampleScores(
 	ctx context.Context, c Scope, r Roles, version string, sample uint32,
 ) (map[float64]uint64, error) {
-	out := map[float64]uint64{}
 	p := c.params(reads.Params{"classify": r.Classify, "version": version, "sample": sample})
-	err := s.set.Each(ctx, "sample_scores.sql", p, func(rows driver.Rows) error {
-		var score float64
-		var n uint64
-		if err := rows.Scan(&score, &n); err != nil {
-			return err
-		}
-		out[score] = n
-		return nil
-	})
-	return out, err
+	return reads.Map[float64, uint64](ctx, s.set, "sample_scores.sql", p)
 }

@@ -80,31 +80,11 @@ func (s *Store) stages(ctx context.Context, query string, c Scope) (map[string]S
 
 // Counts counts the events of a scope by stage.
 func (s *Store) Counts(ctx context.Context, c Scope) (map[string]uint64, error) {
-	counts := map[string]uint64{}
-	err := s.set.Each(ctx, "counts.sql", c.params(nil), func(rows driver.Rows) error {
-		var name string
-		var n uint64
-		if err := rows.Scan(&name, &n); err != nil {
-			return err
-		}
-		counts[name] = n
-		return nil
-	})
-	return counts, err
+	return reads.Map[string, uint64](ctx, s.set, "counts.sql", c.params(nil))
 }
 
 // Landed returns up to which sequence each slot group has rows in the funnel
 // table.
 func (s *Store) Landed(ctx context.Context) (map[uint32]uint64, error) {
-	landed := map[uint32]uint64{}
-	err := s.set.Each(ctx, "landed.sql", nil, func(rows driver.Rows) error {
-		var group uint32
-		var seq uint64
-		if err := rows.Scan(&group, &seq); err != nil {
-			return err
-		}
-		landed[group] = seq
-		return nil
-	})
-	return landed, err
+	return reads.Map[uint32, uint64](ctx, s.set, "landed.sql", nil)
 }

@@ -89,16 +89,10 @@ func (s *Store) Latencies(ctx context.Context, c Scope, stages []string, r Roles
 		"stages": stages, "sample": sample,
 		"crawl": place(r.Crawl), "classify": place(r.Classify), "publish": place(r.Publish),
 	})
-	var legs []Leg
-	err := s.set.Each(ctx, "latencies.sql", p, func(rows driver.Rows) error {
-		var l Leg
+	return reads.Rows(ctx, s.set, "latencies.sql", p, func(rows driver.Rows) (l Leg, err error) {
 		var kind uint8
-		if err := rows.Scan(&kind, &l.From, &l.To, &l.Articles, &l.Mean, &l.Median); err != nil {
-			return err
-		}
+		err = rows.Scan(&kind, &l.From, &l.To, &l.Articles, &l.Mean, &l.Median)
 		l.Kind = int(kind)
-		legs = append(legs, l)
-		return nil
+		return l, err
 	})
-	return legs, err
 }
