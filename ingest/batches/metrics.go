@@ -6,6 +6,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace-io/millrace/internal/metric"
+
 	schema "github.com/millrace-io/millrace/schemas/batches"
 )
 
@@ -17,15 +19,12 @@ type metrics struct {
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
-		events: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "millrace_batches_events_received_total",
-			Help: "Messages about batches that were taken, by format: event, legacy, inline, notification or invalid.",
-		}, []string{"platform", "format"}),
-		fetch: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "millrace_batches_batch_fetch_duration_seconds",
-			Help:    "Time in which an object of a batch was read.",
-			Buckets: []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60},
-		}, []string{"platform"}),
+		events: metric.Counters("millrace_batches_events_received_total",
+			"Messages about batches that were taken, by format: event, legacy, inline, notification or invalid.",
+			"platform", "format"),
+		fetch: metric.Histograms("millrace_batches_batch_fetch_duration_seconds",
+			"Time in which an object of a batch was read.",
+			[]float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60}, "platform"),
 	}
 	return m, errors.Join(r.Register(m.events), r.Register(m.fetch))
 }

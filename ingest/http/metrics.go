@@ -7,6 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace-io/millrace/internal/metric"
+
 	"github.com/millrace-io/millrace/schemas/event"
 )
 
@@ -19,19 +21,15 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer, stages event.Stages) (*metrics, error) {
 	m := &metrics{
-		ingested: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "pipeline_events_ingested_total", Help: "Events accepted over HTTP, by stage.",
-		}, []string{"stage"}),
-		duplicated: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "pipeline_events_duplicated_total", Help: "Events received over HTTP that the stream had already.",
-		}),
-		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "pipeline_events_rejected_total", Help: "Events received over HTTP that break a rule, by the rule.",
-		}, []string{"reason"}),
-		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "pipeline_ingest_duration_seconds", Help: "Time to answer a request that brings events.",
-			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
-		}),
+		ingested: metric.Counters("pipeline_events_ingested_total",
+			"Events accepted over HTTP, by stage.", "stage"),
+		duplicated: metric.Counter("pipeline_events_duplicated_total",
+			"Events received over HTTP that the stream had already."),
+		rejected: metric.Counters("pipeline_events_rejected_total",
+			"Events received over HTTP that break a rule, by the rule.", "reason"),
+		duration: metric.Histogram("pipeline_ingest_duration_seconds",
+			"Time to answer a request that brings events.",
+			[]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5}),
 	}
 	for _, c := range []prometheus.Collector{m.ingested, m.duplicated, m.rejected, m.duration} {
 		if err := reg.Register(c); err != nil {

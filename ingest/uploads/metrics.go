@@ -6,6 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-io/millrace/internal/metric"
 )
 
 // metrics are those of persisting rows.
@@ -17,17 +19,14 @@ type metrics struct {
 
 func newMetrics(registry prometheus.Registerer, pool *pgxpool.Pool) (*metrics, error) {
 	m := &metrics{
-		ingest: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "millrace_uploads_ingest_ms", Help: "Milliseconds to persist a batch of rows.",
-			Buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000},
-		}),
-		mean: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "millrace_uploads_db_latency_ewma",
-			Help: "Milliseconds that a transaction takes that persists rows: a moving average, of the upload that was worked on last.",
-		}),
-		rows: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "millrace_uploads_rows_total", Help: "Rows of files that were persisted, rejected ones included.",
-		}),
+		ingest: metric.Histogram("millrace_uploads_ingest_ms",
+			"Milliseconds to persist a batch of rows.",
+			[]float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000}),
+		mean: metric.Gauge("millrace_uploads_db_latency_ewma",
+			"Milliseconds that a transaction takes that persists rows: a moving average, of the upload that was worked "+
+				"on last."),
+		rows: metric.Counter("millrace_uploads_rows_total",
+			"Rows of files that were persisted, rejected ones included."),
 	}
 	wait := prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "millrace_uploads_pool_wait_ms",

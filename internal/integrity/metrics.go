@@ -1,6 +1,10 @@
 package integrity
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-io/millrace/internal/metric"
+)
 
 type metrics struct {
 	lostMessages *prometheus.CounterVec
@@ -10,18 +14,12 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer, streams []Stream) *metrics {
 	m := &metrics{
-		lostMessages: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "millrace_stream_lost_messages_total",
-			Help: "Messages found to be lost, by stream; at a start, those that nobody has accepted yet.",
-		}, []string{"stream"}),
-		damaged: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "millrace_stream_damaged",
-			Help: "Whether a stream has lost messages, or its metadata, and nobody has accepted that.",
-		}, []string{"stream"}),
-		scrubs: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "millrace_stream_scrubbed_timestamp_seconds",
-			Help: "When the stream was last read from its first message to its last to find damage.",
-		}, []string{"stream"}),
+		lostMessages: metric.Counters("millrace_stream_lost_messages_total",
+			"Messages found to be lost, by stream; at a start, those that nobody has accepted yet.", "stream"),
+		damaged: metric.Gauges("millrace_stream_damaged",
+			"Whether a stream has lost messages, or its metadata, and nobody has accepted that.", "stream"),
+		scrubs: metric.Gauges("millrace_stream_scrubbed_timestamp_seconds",
+			"When the stream was last read from its first message to its last to find damage.", "stream"),
 	}
 	for _, st := range streams {
 		m.lostMessages.WithLabelValues(st.Name)

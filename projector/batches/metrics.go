@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace-io/millrace/internal/metric"
 	"github.com/millrace-io/millrace/internal/sampler"
 
 	schema "github.com/millrace-io/millrace/schemas/batches"
@@ -23,22 +24,16 @@ type metrics struct {
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
-		items: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "millrace_batches_items_processed_total", Help: "Items whose outcome is stored: success or error.",
-		}, []string{"platform", "status"}),
-		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "millrace_batches_errors_by_code_total",
-			Help: "Items that are errors in their batches. The code other stands for codes that the taxonomy does not have.",
-		}, []string{"platform", "error_category", "error_code"}),
-		retried: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "millrace_batches_items_retried_total",
-			Help: "Outcomes of items that were tried again, which are stored: success or error.",
-		}, []string{"platform", "status"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "millrace_batches_event_processing_duration_seconds",
-			Help:    "Time from the announcement of a batch until its outcomes are stored.",
-			Buckets: []float64{0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300},
-		}, []string{"platform"}),
+		items: metric.Counters("millrace_batches_items_processed_total",
+			"Items whose outcome is stored: success or error.", "platform", "status"),
+		errors: metric.Counters("millrace_batches_errors_by_code_total",
+			"Items that are errors in their batches. The code other stands for codes that the taxonomy does not have.",
+			"platform", "error_category", "error_code"),
+		retried: metric.Counters("millrace_batches_items_retried_total",
+			"Outcomes of items that were tried again, which are stored: success or error.", "platform", "status"),
+		duration: metric.Histograms("millrace_batches_event_processing_duration_seconds",
+			"Time from the announcement of a batch until its outcomes are stored.",
+			[]float64{0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300}, "platform"),
 	}
 	for _, platform := range schema.Platforms { // so that the first error is an increase
 		for category, codes := range schema.Codes() {

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sony/gobreaker/v2"
 
+	"github.com/millrace-io/millrace/internal/metric"
 	"github.com/millrace-io/millrace/internal/sampler"
 )
 
@@ -21,19 +22,14 @@ type metrics struct {
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
-		items: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "millrace_enrichment_items_total",
-			Help: "Items that are enriched: success, or error where they could not be analysed.",
-		}, []string{"status"}),
-		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "millrace_enrichment_request_duration_seconds",
-			Help: "Requests to the analyser: answered, wrong (the answer breaks a rule), silent (not in time) or away (nobody " +
+		items: metric.Counters("millrace_enrichment_items_total",
+			"Items that are enriched: success, or error where they could not be analysed.", "status"),
+		requests: metric.Histograms("millrace_enrichment_request_duration_seconds",
+			"Requests to the analyser: answered, wrong (the answer breaks a rule), silent (not in time) or away (nobody "+
 				"listens). While the circuit breaker is open there are none.",
-			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
-		}, []string{"result"}),
-		open: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "millrace_enrichment_circuit_open", Help: "Whether the analyser is not asked for a while, since it does not answer.",
-		}),
+			[]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}, "result"),
+		open: metric.Gauge("millrace_enrichment_circuit_open",
+			"Whether the analyser is not asked for a while, since it does not answer."),
 	}
 	for _, status := range []string{"success", "error"} {
 		m.items.WithLabelValues(status)

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-io/millrace/internal/jobs"
+	"github.com/millrace-io/millrace/internal/metric"
 	"github.com/millrace-io/millrace/internal/sampler"
 	"github.com/millrace-io/millrace/schemas/source"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -40,11 +41,9 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			"event_type"),
 		processed: counters("crawler_events_processed_total", "Events of sources that were processed: success, duplicate, "+
 			"or error of those that are dead letters.", "event_type", "result"),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "crawler_event_processing_duration_seconds",
-			Help:    "Time until an event of a source was applied, with those that came with it.",
-			Buckets: []float64{0.01, 0.05, 0.1, 0.5, 1, 5},
-		}, []string{"event_type"}),
+		duration: metric.Histograms("crawler_event_processing_duration_seconds",
+			"Time until an event of a source was applied, with those that came with it.",
+			[]float64{0.01, 0.05, 0.1, 0.5, 1, 5}, "event_type"),
 		created: counter("crawler_jobs_created_total", "Jobs that events have made."),
 		updated: counter("crawler_jobs_updated_total", "Changes of jobs by events."),
 	}

@@ -5,6 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace-io/millrace/internal/metric"
+
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/slots"
 )
@@ -26,56 +28,31 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
-		events: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "millrace_projector_events_total",
-			Help: "Events counted, by stage.",
-		}, []string{"stage"}),
-		duplicates: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "millrace_projector_duplicates_total",
-			Help: "Messages whose identity had been counted before.",
-		}),
-		conflicts: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "millrace_projector_key_conflicts_total",
-			Help: "Messages whose identity is that of an event of another stage or service, and which are dead " +
-				"letters therefore.",
-		}),
-		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "millrace_projector_rejected_total",
-			Help: "Messages put into the dead-letter stream, by reason.",
-		}, []string{"reason"}),
-		late: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "millrace_projector_late_total",
-			Help: "Events that arrived more than an hour after they happened.",
-		}),
-		rows: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "millrace_projector_batch_messages",
-			Help: "Messages of a batch.", Buckets: prometheus.ExponentialBuckets(1, 4, 9),
-		}),
-		flush: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "millrace_projector_flush_seconds",
-			Help:    "Time from deciding a batch until it is durable.",
-			Buckets: prometheus.ExponentialBuckets(0.002, 2, 13),
-		}),
-		position: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "millrace_projector_position",
-			Help: "Stream sequence up to which everything is durable.",
-		}, []string{"group"}),
-		cache: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "millrace_projector_funnel_cache_bytes",
-			Help: "Memory that funnel rows take.",
-		}, []string{"group"}),
-		keys: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "millrace_projector_keystore_bytes",
-			Help: "Disk that the store of known identities takes; it forgets none.",
-		}, []string{"group"}),
-		counted: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "millrace_projector_counted_events",
-			Help: "Events that the group has counted in all, as its checkpoint says, when ClickHouse was last compared.",
-		}, []string{"group"}),
-		missing: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "millrace_projector_missing_events",
-			Help: "Counted events that ClickHouse did not have then; 0 unless rows were lost, deleted or put back.",
-		}, []string{"group"}),
+		events: metric.Counters("millrace_projector_events_total", "Events counted, by stage.", "stage"),
+		duplicates: metric.Counter("millrace_projector_duplicates_total",
+			"Messages whose identity had been counted before."),
+		conflicts: metric.Counter("millrace_projector_key_conflicts_total",
+			"Messages whose identity is that of an event of another stage or service, and which are dead "+
+				"letters therefore."),
+		rejected: metric.Counters("millrace_projector_rejected_total",
+			"Messages put into the dead-letter stream, by reason.", "reason"),
+		late: metric.Counter("millrace_projector_late_total",
+			"Events that arrived more than an hour after they happened."),
+		rows: metric.Histogram("millrace_projector_batch_messages",
+			"Messages of a batch.", prometheus.ExponentialBuckets(1, 4, 9)),
+		flush: metric.Histogram("millrace_projector_flush_seconds",
+			"Time from deciding a batch until it is durable.", prometheus.ExponentialBuckets(0.002, 2, 13)),
+		position: metric.Gauges("millrace_projector_position",
+			"Stream sequence up to which everything is durable.", "group"),
+		cache: metric.Gauges("millrace_projector_funnel_cache_bytes", "Memory that funnel rows take.", "group"),
+		keys: metric.Gauges("millrace_projector_keystore_bytes",
+			"Disk that the store of known identities takes; it forgets none.", "group"),
+		counted: metric.Gauges("millrace_projector_counted_events",
+			"Events that the group has counted in all, as its checkpoint says, when ClickHouse was last compared.",
+			"group"),
+		missing: metric.Gauges("millrace_projector_missing_events",
+			"Counted events that ClickHouse did not have then; 0 unless rows were lost, deleted or put back.",
+			"group"),
 	}
 	reg.MustRegister(m.events, m.duplicates, m.conflicts, m.rejected, m.late, m.rows, m.flush, m.position,
 		m.cache, m.keys, m.counted, m.missing)

@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-io/millrace/internal/metric"
 )
 
 type metrics struct {
@@ -16,25 +18,16 @@ type metrics struct {
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
-	counter := func(name, help, label string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: "millrace", Subsystem: "work",
-			Name: name, Help: help,
-		}, []string{label})
-	}
 	m := &metrics{
-		published: prometheus.NewCounter(prometheus.CounterOpts{
-			Namespace: "millrace", Subsystem: "work", Name: "published_total", Help: "Items put on work queues.",
-		}),
-		answers: counter("answers_total", "Answers of plain daemons to messages of work queues, by kind.", "kind"),
-		moves:   counter("moves_total", "Moves that clients told, by verdict.", "verdict"),
-		mended: counter("mended_total", "Differences between work queues and Postgres that were mended, by kind.",
-			"kind"),
-		reports: counter("reports_total", "Reports of shard daemons over NATS, by outcome.", "outcome"),
-		leading: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "millrace_work_leading",
-			Help: "Whether this process publishes to the work queues.",
-		}),
+		published: metric.Counter("millrace_work_published_total", "Items put on work queues."),
+		answers: metric.Counters("millrace_work_answers_total",
+			"Answers of plain daemons to messages of work queues, by kind.", "kind"),
+		moves: metric.Counters("millrace_work_moves_total", "Moves that clients told, by verdict.", "verdict"),
+		mended: metric.Counters("millrace_work_mended_total",
+			"Differences between work queues and Postgres that were mended, by kind.", "kind"),
+		reports: metric.Counters("millrace_work_reports_total",
+			"Reports of shard daemons over NATS, by outcome.", "outcome"),
+		leading: metric.Gauge("millrace_work_leading", "Whether this process publishes to the work queues."),
 	}
 	var errs []error
 	for _, c := range []prometheus.Collector{m.published, m.answers, m.moves, m.mended, m.reports, m.leading} {

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-io/millrace/internal/endpoint"
+	"github.com/millrace-io/millrace/internal/metric"
 	"github.com/millrace-io/millrace/query/batches/itemindex"
 	"github.com/millrace-io/millrace/query/reads"
 )
@@ -49,11 +50,9 @@ func New(deps Deps) (*Handler, error) {
 		return nil, fmt.Errorf("batch reads: %w", err)
 	}
 	h := &Handler{Deps: deps, set: set, reporting: reads.NewExportPlaces()}
-	h.durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "millrace_batches_query_duration_seconds",
-		Help:    "Time to answer questions about batches and their items, by endpoint.",
-		Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
-	}, []string{"endpoint"})
+	h.durations = metric.Histograms("millrace_batches_query_duration_seconds",
+		"Time to answer questions about batches and their items, by endpoint.",
+		[]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}, "endpoint")
 	if err := deps.Registry.Register(h.durations); err != nil {
 		return nil, fmt.Errorf("batch reads: %w", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/lag"
+	"github.com/millrace-io/millrace/internal/metric"
 	"github.com/millrace-io/millrace/query/live"
 	"github.com/millrace-io/millrace/query/pipeline/events"
 	"github.com/millrace-io/millrace/query/pipeline/mirror"
@@ -163,11 +164,9 @@ func (s *Service) assemble() (err error) {
 }
 
 func (s *Service) registerMetrics() error {
-	s.durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "pipeline_query_duration_seconds",
-		Help:    "Time to answer queries, by endpoint; live is a snapshot for live readers.",
-		Buckets: []float64{.0001, .0005, .001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
-	}, []string{"endpoint"})
+	s.durations = metric.Histograms("pipeline_query_duration_seconds",
+		"Time to answer queries, by endpoint; live is a snapshot for live readers.",
+		[]float64{.0001, .0005, .001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}, "endpoint")
 	gauge := func(name, help string, value func(mirror.Stats) float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
 			return value(s.mirror.Stats())

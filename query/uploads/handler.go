@@ -15,6 +15,7 @@ import (
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/metric"
 	"github.com/millrace-io/millrace/internal/uploads"
 	"github.com/millrace-io/millrace/internal/uploads/uploadsapi"
 	"github.com/millrace-io/millrace/query/reads"
@@ -55,11 +56,9 @@ func New(cfg Config, deps Deps) (*Handler, error) {
 		Deps: deps, cfg: cfg, downloads: reads.NewPlaces("downloads of files", 8, 4),
 		exports: reads.NewExportPlaces(), previewing: reads.NewPlaces("previews", 2, 1),
 	}
-	h.durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "millrace_uploads_query_duration_seconds",
-		Help:    "Time to read a file of an upload, by endpoint. Other reads are in millrace_http_request_duration_seconds.",
-		Buckets: []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 60, 600},
-	}, []string{"endpoint"})
+	h.durations = metric.Histograms("millrace_uploads_query_duration_seconds",
+		"Time to read a file of an upload, by endpoint. Other reads are in millrace_http_request_duration_seconds.",
+		[]float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 60, 600}, "endpoint")
 	if err := deps.Registry.Register(h.durations); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace-io/millrace/internal/metric"
 	"github.com/millrace-io/millrace/internal/sampler"
 )
 
@@ -16,14 +17,9 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
-		retired: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "millrace_retention_events_total",
-			Help: "Events that this process has summed up and retired.",
-		}),
-		failures: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "millrace_retention_failures_total",
-			Help: "Rounds of retention that failed.",
-		}),
+		retired: metric.Counter("millrace_retention_events_total",
+			"Events that this process has summed up and retired."),
+		failures: metric.Counter("millrace_retention_failures_total", "Rounds of retention that failed."),
 	}
 	for _, c := range []prometheus.Collector{m.retired, m.failures} {
 		if err := reg.Register(c); err != nil {

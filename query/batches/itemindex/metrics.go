@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-io/millrace/internal/metric"
 )
 
 type metrics struct {
@@ -14,21 +16,18 @@ type metrics struct {
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	gauge := func(name, help string) prometheus.Gauge {
-		return prometheus.NewGauge(prometheus.GaugeOpts{Name: "millrace_batches_index_" + name, Help: help})
+		return metric.Gauge("millrace_batches_index_"+name, help)
 	}
 	m := &metrics{
 		inUse:    gauge("in_use", "Whether the index of items is in use: it is not while it is made."),
 		position: gauge("position", "Sequence of BATCHES_READ up to which the index of items has every outcome."),
 		outcomes: gauge("outcomes", "Outcomes in the index of items."),
 		bytes:    gauge("disk_bytes", "Disk that the index of items takes."),
-		rebuilds: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "millrace_batches_index_rebuilds_total",
-			Help: "Times that the index of items was removed, to be made again: it was damaged, or rows of ClickHouse were changed.",
-		}),
-		lookups: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "millrace_batches_index_lookups_total",
-			Help: "Items that were looked up, by what has answered: index or clickhouse.",
-		}, []string{"answered"}),
+		rebuilds: metric.Counter("millrace_batches_index_rebuilds_total",
+			"Times that the index of items was removed, to be made again: it was damaged, or rows of ClickHouse were "+
+				"changed."),
+		lookups: metric.Counters("millrace_batches_index_lookups_total",
+			"Items that were looked up, by what has answered: index or clickhouse.", "answered"),
 	}
 	for _, by := range []string{"index", "clickhouse"} {
 		m.lookups.WithLabelValues(by)
