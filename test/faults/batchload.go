@@ -309,7 +309,7 @@ func (l *batchLoad) look(ctx context.Context) {
 	for ; ctx.Err() == nil; wait(ctx, lookEvery) {
 		var page struct{ Items []batchNow }
 		var sum batchNow
-		if !l.ask(ctx, "/batches?limit=100", &page) || !l.ask(ctx, "/batches/summary", &sum) {
+		if l.get(ctx, "/batches?limit=100", &page) != nil || l.get(ctx, "/batches/summary", &sum) != nil {
 			continue
 		}
 		l.mu.Lock()
@@ -333,14 +333,6 @@ func (l *batchLoad) look(ctx context.Context) {
 // allows tells whether a batch with the content may be shown so: retries turn errors into successes.
 func (c batchContent) allows(now batchNow) bool {
 	return now.Count == len(c.items) && now.Error == c.count(itemError) && now.OK >= c.count(itemOK)
-}
-
-// ask reads a path of the query role; false: it does not answer now.
-func (l *batchLoad) ask(ctx context.Context, path string, into any) bool {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	body, err := fetchOnce(ctx, http.MethodGet, "http://"+l.query+"/api/v1"+path, "")
-	return err == nil && json.Unmarshal(body, into) == nil
 }
 
 // beyond waits until batches are stored after a moment.

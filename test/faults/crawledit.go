@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -108,11 +107,8 @@ func (e *editor) turn(ctx context.Context) (busy bool) {
 
 // find looks for the job of a source.
 func (e *editor) find(ctx context.Context, c *crawlSource) (found bool) {
-	body, err := fetchOnce(ctx, http.MethodGet, "http://"+e.query+"/api/v1/jobs/by-source/"+c.id, "")
 	var answer struct{ Job struct{ ID string } }
-	if err == nil {
-		err = json.Unmarshal(body, &answer)
-	}
+	err := e.get(ctx, "/jobs/by-source/"+c.id, &answer)
 	if err != nil {
 		wait(ctx, 50*time.Millisecond) // it is not made yet, or query is away
 		return false

@@ -69,6 +69,13 @@ func (c *crew) send(ctx context.Context, method, path string, body, into any) (s
 	return resp.StatusCode, err
 }
 
+// get reads what the query process shows.
+func (c *crew) get(ctx context.Context, path string, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, 8*time.Second)
+	defer cancel()
+	return fetchInto(ctx, "http://"+c.query+"/api/v1"+path, into)
+}
+
 // takenItem is one that a worker has, or that stands in a queue.
 type takenItem struct {
 	ID         int64
@@ -140,12 +147,8 @@ func (c *crew) take(ctx context.Context, queue, worker string, limit int) []take
 
 // startNamed starts the first item that a page of the queue of a stage names.
 func (c *crew) startNamed(ctx context.Context, stage, worker string) []takenItem {
-	body, err := fetchOnce(ctx, http.MethodGet, "http://"+c.query+"/api/v1/pipeline/queues/"+stage+"?limit=3", "")
-	if err != nil {
-		return nil
-	}
 	var page struct{ Items []takenItem }
-	if json.Unmarshal(body, &page) != nil || len(page.Items) == 0 {
+	if c.get(ctx, "/pipeline/queues/"+stage+"?limit=3", &page) != nil || len(page.Items) == 0 {
 		return nil
 	}
 	it := page.Items[len(page.Items)-1]

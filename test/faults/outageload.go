@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"path/filepath"
@@ -26,18 +23,19 @@ var quietStages = []string{"crawled", "indexed", "classified", "routed", "publis
 // load is what an installation does while nothing is broken: services emit events over NATS
 // and HTTP, a queue is filled and worked, and jobs run every minute.
 type load struct {
+	*crew
 	cluster *cluster
 	client  *emit.Client
 	metrics *prometheus.Registry // of the client
-	web     http.Client
-	idle    atomic.Bool // workers of the queue mail are away
-	broken  atomic.Bool // one event in three breaks a rule
-	failing atomic.Bool // workers of the queue mail fail
-	hurried bool        // the jobs run every minute
+	idle    atomic.Bool          // workers of the queue mail are away
+	broken  atomic.Bool          // one event in three breaks a rule
+	failing atomic.Bool          // workers of the queue mail fail
+	hurried bool                 // the jobs run every minute
 }
 
 func newLoad(c *cluster) (*load, error) {
-	l := &load{cluster: c, metrics: prometheus.NewRegistry(), web: http.Client{Timeout: 3 * time.Second}}
+	l := &load{crew: newCrew(0, c, newWorkNotes(nil)), cluster: c, metrics: prometheus.NewRegistry()}
+	l.own, l.ingest, l.lease, l.web.Timeout = true, l.ingest[:1], 10*time.Second, 3*time.Second
 	var err error
 	l.client, err = emit.Open(emit.Options{
 		URL: c.publishURL(), Service: "crawler", Registry: l.metrics, Log: slog.New(slog.DiscardHandler),
@@ -50,7 +48,7 @@ func newLoad(c *cluster) (*load, error) {
 func (l *load) run(ctx context.Context) {
 	var parts sync.WaitGroup
 	for every, do := range map[time.Duration]func(context.Context, int){
-		50 * time.Millisecond: l.emit, 250 * time.Millisecond: l.post, 500 * time.Millisecond: l.enqueue,
+		50 * time.Millisecond: l.emit, 250 * time.Millisecond: l.overHTTP, 500 * time.Millisecond: l.enqueue,
 		100 * time.Millisecond: l.work,
 	} {
 		parts.Go(func() { repeat(ctx, every, do) })
@@ -76,32 +74,30 @@ func (l *load) emit(ctx context.Context, n int) {
 	_ = l.client.Emit(ctx, event.Event{ArticleURL: url, SourceName: "example_com", Stage: stage})
 }
 
-func (l *load) post(ctx context.Context, n int) {
+func (l *load) overHTTP(ctx context.Context, n int) {
 	url, stage := article("http", n)
 	if l.broken.Load() && n%3 == 0 { // the broker takes it, and the projector does not
 		subject := fmt.Sprintf("events.cooked.%02x", sha256.Sum256([]byte(url))[0])
 		_ = l.cluster.publishRaw(ctx, subject, []byte(`{"article_url":"`+url+`","stage":"cooked"}`))
 	}
-	l.send(ctx, l.cluster.ingestAddr, "/events", map[string]any{
+	l.post(ctx, "/events", map[string]any{
 		"article_url": url, "source_name": "example_com", "stage": stage, "service_name": "poster",
 		"occurred_at": time.Now().UTC().Format(time.RFC3339Nano),
-	}, nil)
+	})
 }
 
 func (l *load) enqueue(ctx context.Context, n int) {
 	if n == 0 {
 		l.insist(ctx, "/queues", map[string]any{
 			"name": "mail", "lease_s": 10, "max_attempts": 1, "retention_s": 60, "max_items": 100_000,
-		})
+		}, nil)
 	}
-	l.send(ctx, l.cluster.ingestAddr, "/queues/mail/items", map[string]any{
-		"items": []any{map[string]any{"payload": n}},
-	}, nil)
+	l.post(ctx, "/queues/mail/items", map[string]any{"items": []any{map[string]any{"payload": n}}})
 }
 
 func (l *load) work(ctx context.Context, _ int) {
 	if !l.idle.Load() {
-		l.take(ctx, "mail", l.failing.Load())
+		l.end(ctx, "mail", l.failing.Load())
 	}
 }
 
@@ -111,80 +107,39 @@ func (l *load) crawl(ctx context.Context, n int) {
 	if n < sources*10 && n%10 == 0 {
 		l.insist(ctx, "/sources", map[string]any{
 			"name": fmt.Sprint("source ", n), "url": fmt.Sprint("https://example.org/", n), "priority": "critical",
-		})
+		}, nil)
 	}
 	if n >= sources*10 && !l.hurried {
 		l.hurried = l.hurryJobs(ctx)
 	}
-	l.take(ctx, "crawl", false)
+	l.end(ctx, "crawl", false)
 }
 
 // hurryJobs has every job run once a minute. It is false if the jobs cannot be listed now.
 func (l *load) hurryJobs(ctx context.Context) bool {
 	var page struct{ Items []struct{ ID string } }
-	text, err := fetchWithin(3*time.Second, "http://"+l.cluster.queryAddr+"/api/v1/jobs?limit=100")
-	if err != nil || json.Unmarshal([]byte(text), &page) != nil || len(page.Items) == 0 {
+	if l.get(ctx, "/jobs?limit=100", &page) != nil || len(page.Items) == 0 {
 		return false
 	}
 	for _, j := range page.Items {
-		l.sendAs(ctx, http.MethodPut, l.cluster.ingestAddr, "/jobs/"+j.ID+"/override",
-			map[string]any{"interval_minutes": 1}, nil)
+		_, _ = l.send(ctx, http.MethodPut, "/jobs/"+j.ID+"/override", map[string]any{"interval_minutes": 1}, nil)
 		wait(ctx, 5*time.Second)
 	}
 	return true
 }
 
-// take takes items of a queue and ends them.
-func (l *load) take(ctx context.Context, queue string, failing bool) {
-	var taken struct {
-		Items []struct {
-			ID         int64
-			Generation int
-		}
-	}
-	l.send(ctx, l.cluster.ingestAddr, "/queues/"+queue+"/take", map[string]any{"worker": "w", "limit": 20}, &taken)
-	for i, it := range taken.Items {
+// end takes items of a queue and ends them.
+func (l *load) end(ctx context.Context, queue string, failing bool) {
+	for i, it := range l.take(ctx, queue, "w", 20) {
 		path, body := "done", map[string]any{"generation": it.Generation}
 		if failing && i%2 == 0 {
 			path, body["error"] = "fail", "550 no such user"
 		}
-		l.send(ctx, l.cluster.ingestAddr, fmt.Sprintf("/queues/%s/items/%d/%s", queue, it.ID, path), body, nil)
+		l.post(ctx, fmt.Sprintf("/queues/%s/items/%d/%s", queue, it.ID, path), body)
 	}
 }
 
-// insist sends a request until it is answered well, or with a conflict.
-func (l *load) insist(ctx context.Context, path string, body any) {
-	for ctx.Err() == nil {
-		if s := l.send(ctx, l.cluster.ingestAddr, path, body, nil); s/100 == 2 || s == http.StatusConflict {
-			return
-		}
-		wait(ctx, 500*time.Millisecond)
-	}
-}
-
-func (l *load) send(ctx context.Context, addr, path string, body, into any) (status int) {
-	return l.sendAs(ctx, http.MethodPost, addr, path, body, into)
-}
-
-// sendAs sends a request; the status is 0 when there is no answer.
-func (l *load) sendAs(ctx context.Context, method, addr, path string, body, into any) (status int) {
-	text, err := json.Marshal(body)
-	if err != nil {
-		return 0
-	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+addr+"/api/v1"+path, bytes.NewReader(text))
-	if err != nil {
-		return 0
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := l.web.Do(req)
-	if err != nil {
-		return 0
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	if err == nil && into != nil && resp.StatusCode == http.StatusOK {
-		_ = json.Unmarshal(answer, into) // what is not understood is not worked
-	}
-	return resp.StatusCode
+// post sends a request once.
+func (l *load) post(ctx context.Context, path string, body any) {
+	_, _ = l.send(ctx, http.MethodPost, path, body, nil)
 }

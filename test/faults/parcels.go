@@ -81,7 +81,7 @@ func (w *workers) find(ctx context.Context, keys []string) (ids []int64) {
 	for _, key := range keys {
 		var page struct{ Items []struct{ ID int64 } }
 		_ = backoff.Do(ctx, func() error { // until ctx ends
-			return fetchInto(ctx, "http://"+w.query+"/api/v1/queues/"+parcelQueue+"/items?key="+key, &page)
+			return w.get(ctx, "/queues/"+parcelQueue+"/items?key="+key, &page)
 		}, nil)
 		for _, it := range page.Items {
 			ids = append(ids, it.ID)
@@ -189,7 +189,7 @@ func (w *workers) compareItems(ctx context.Context, v *workersVerdict) error {
 		v.wrong("%d items were acknowledged, not %d, and %d are lost", len(w.added), w.items, lost)
 	}
 	var queue struct{ States map[string]int }
-	err = backoff.Do(ctx, func() error { return fetchInto(ctx, "http://"+w.query+"/api/v1/queues/"+parcelQueue, &queue) }, nil)
+	err = backoff.Do(ctx, func() error { return w.get(ctx, "/queues/"+parcelQueue, &queue) }, nil)
 	for state, n := range queue.States {
 		if n != btoi(state == "done")*w.items {
 			v.wrong("the queue counts %d items that are %s", n, state)

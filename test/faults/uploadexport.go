@@ -66,7 +66,7 @@ func (l *uploadLoad) export(ctx, working context.Context) {
 		var now struct {
 			State string `json:"queue_state"`
 		}
-		if l.ask(working, at, &now) == nil {
+		if l.get(working, at, &now) == nil {
 			state = now.State
 		}
 	}
@@ -84,18 +84,11 @@ func (l *uploadLoad) export(ctx, working context.Context) {
 	}
 }
 
-// ask asks the query process.
-func (l *uploadLoad) ask(ctx context.Context, path string, into any) error {
-	ctx, cancel := context.WithTimeout(ctx, 8*time.Second)
-	defer cancel()
-	return fetchInto(ctx, "http://"+l.query+"/api/v1"+path, into)
-}
-
 // follow waits until an export has ended, compares its file, and deletes it.
 func (l *uploadLoad) follow(ctx context.Context, at, format string) {
 	for ; ctx.Err() == nil; wait(ctx, 100*time.Millisecond) {
 		var now exportNow
-		if l.ask(ctx, at, &now) != nil || now.State != "DONE" && now.State != "FAILED" {
+		if l.get(ctx, at, &now) != nil || now.State != "DONE" && now.State != "FAILED" {
 			continue
 		}
 		if now.State == "FAILED" {

@@ -240,9 +240,6 @@ func (l *uploadLoad) look(ctx context.Context) {
 
 // shown looks at the list of uploads.
 func (l *uploadLoad) shown(ctx context.Context) {
-	asking, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	body, err := fetchOnce(asking, http.MethodGet, "http://"+l.query+"/api/v1/uploads?limit=1000", "")
 	var page struct {
 		Items []struct {
 			JobID     string `json:"jobId"`
@@ -253,7 +250,7 @@ func (l *uploadLoad) shown(ctx context.Context) {
 			Statuses  map[string]int
 		}
 	}
-	if err != nil || json.Unmarshal(body, &page) != nil {
+	if l.get(ctx, "/uploads?limit=1000", &page) != nil {
 		return
 	}
 	l.mu.Lock()
