@@ -193,10 +193,7 @@ func (s *Source) Read(ctx context.Context, span Span, after Cursor, limit int) (
 		args = append(args, after.ID)
 	}
 	query += fmt.Sprintf(" ORDER BY %s, %s LIMIT %d", at, id, limit)
-	rows, err := s.pool.Query(ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("read %s after %s: %w", s.Name, from.Format(time.RFC3339), err)
-	}
+	rows, _ := s.pool.Query(ctx, query, args...)
 	all, err := pgx.CollectRows(rows, s.scan)
 	if err != nil {
 		return nil, fmt.Errorf("read %s after %s: %w", s.Name, from.Format(time.RFC3339), err)

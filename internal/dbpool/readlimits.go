@@ -124,11 +124,8 @@ func (w *Watchdog) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	c := w.cfg
-	rows, err := w.pool.Query(ctx, beyond, c.Statement+c.Grace, c.Idle+c.Grace, c.Transaction+c.Grace, c.Writing,
+	rows, _ := w.pool.Query(ctx, beyond, c.Statement+c.Grace, c.Idle+c.Grace, c.Transaction+c.Grace, c.Writing,
 		c.Session+c.Grace)
-	if err != nil {
-		return fmt.Errorf("look at sessions: %w", err)
-	}
 	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[session])
 	if err != nil {
 		return fmt.Errorf("look at sessions: %w", err)

@@ -141,15 +141,12 @@ func (s *Store) healths(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]job
 func (s *Store) Executions(
 	ctx context.Context, ofSource uuid.UUID, status string, before uuid.UUID, limit int,
 ) ([]job.Execution, error) {
-	rows, err := s.pool.Query(ctx, `SELECT id, job_id, source_id, due_at, forced, attempt, status, queued_at,
+	rows, _ := s.pool.Query(ctx, `SELECT id, job_id, source_id, due_at, forced, attempt, status, queued_at,
 		started_at,
 			completed_at, articles_count, duration_seconds, coalesce(error, ''), item_id FROM millrace.executions
 		WHERE source_id = $1 AND ($2 = '' OR status = $2) AND ($3::uuid = $4::uuid OR id < $3) ORDER BY id DESC
 		LIMIT $5`,
 		ofSource, status, before, uuid.Nil, limit)
-	if err != nil {
-		return nil, fmt.Errorf("read the runs of the source %s: %w", ofSource, err)
-	}
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e job.Execution, err error) {
 		err = row.Scan(&e.ID, &e.JobID, &e.SourceID, &e.DueAt, &e.Forced, &e.Attempt, &e.Status, &e.QueuedAt,
 			&e.StartedAt,
@@ -214,14 +211,11 @@ func (s *Store) Ledger(
 	if to.IsZero() || !before.IsZero() && before.Before(to) {
 		to = before
 	}
-	rows, err := s.pool.Query(ctx, `SELECT due_at, outcome, forced, execution_id, reason, decided_at
+	rows, _ := s.pool.Query(ctx, `SELECT due_at, outcome, forced, execution_id, reason, decided_at
 		FROM millrace.job_ledger
 		WHERE job_id = $1 AND due_at >= $2 AND ($3::timestamptz IS NULL OR due_at < $3) AND ($4 = '' OR outcome = $4)
 			AND ($5::boolean IS NULL OR (outcome IN ('ran', 'caught_up')) = $5)
 		ORDER BY due_at DESC LIMIT $6`, id, span.From, orNever(to), span.Outcome, span.Ran, limit)
-	if err != nil {
-		return nil, fmt.Errorf("read the ledger of the job %s: %w", id, err)
-	}
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (d job.Decision, err error) {
 		err = row.Scan(&d.DueAt, &d.Outcome, &d.Forced, &d.ExecutionID, &d.Reason, &d.DecidedAt)
 		inUTC(&d.DueAt, &d.DecidedAt)
@@ -256,7 +250,7 @@ type Place struct {
 // Events returns up to limit events that were processed within the last seven days,
 // before a place; the latest first.
 func (s *Store) Events(ctx context.Context, l Log, before Place, limit int) ([]job.ProcessedEvent, error) {
-	rows, err := s.pool.Query(ctx, `SELECT event_id, event_type, source_id, seq, event_at, outcome, job_id, detail,
+	rows, _ := s.pool.Query(ctx, `SELECT event_id, event_type, source_id, seq, event_at, outcome, job_id, detail,
 			processed_at
 		FROM millrace.processed_events
 		WHERE ($1 = $2::uuid OR source_id = $1) AND ($3 = '' OR event_type = $3) AND ($4 = '' OR outcome = $4)
@@ -264,9 +258,6 @@ func (s *Store) Events(ctx context.Context, l Log, before Place, limit int) ([]j
 			AND processed_at >= now() - $7::interval
 		ORDER BY processed_at DESC, event_id DESC LIMIT $8`,
 		l.Source, uuid.Nil, l.Type, l.Outcome, orNever(before.At), before.ID, keep, limit)
-	if err != nil {
-		return nil, fmt.Errorf("read the log of events: %w", err)
-	}
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e job.ProcessedEvent, err error) {
 		err = row.Scan(&e.EventID, &e.EventType, &e.SourceID, &e.Sequence, &e.Timestamp, &e.Outcome, &e.JobID,
 			&e.Detail,

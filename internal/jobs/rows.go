@@ -155,10 +155,7 @@ func (r *record) show() {
 }
 
 func readJobs(ctx context.Context, from querier, where string, args ...any) ([]*record, error) {
-	rows, err := from.Query(ctx, selectJobs+where, args...)
-	if err != nil {
-		return nil, err
-	}
+	rows, _ := from.Query(ctx, selectJobs+where, args...)
 	return pgx.CollectRows(rows, scanJob)
 }
 
@@ -267,11 +264,8 @@ func (c *change) saveState(s *state, fresh bool) {
 
 // sources reads sources in the table.
 func sources(ctx context.Context, from querier, where string, args ...any) ([]source.CrawlSource, error) {
-	rows, err := from.Query(ctx, `SELECT id, name, url, rate_limit, max_depth, enabled, selectors, priority, updated_at
+	rows, _ := from.Query(ctx, `SELECT id, name, url, rate_limit, max_depth, enabled, selectors, priority, updated_at
 		FROM millrace.source `+where, args...)
-	if err != nil {
-		return nil, err
-	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (s source.CrawlSource, err error) {
 		var selectors []byte
 		err = row.Scan(&s.ID, &s.Name, &s.URL, &s.RateLimit, &s.MaxDepth, &s.Enabled, &selectors, &s.Priority,

@@ -17,14 +17,11 @@ type WaitingEvent struct {
 // Waiting returns events whose wait is over: their source is known by now, or did not
 // become known. They are to be handed in again.
 func (s *Store) Waiting(ctx context.Context, limit int) ([]WaitingEvent, error) {
-	rows, err := s.pool.Query(ctx, `SELECT event_id, seq FROM millrace.processed_events AS p
+	rows, _ := s.pool.Query(ctx, `SELECT event_id, seq FROM millrace.processed_events AS p
 		WHERE outcome = 'waiting' AND (processed_at <= now() - $1::interval
 			OR EXISTS (SELECT FROM millrace.source_state AS s WHERE s.source_id = p.source_id)
 			OR EXISTS (SELECT FROM millrace.source AS s WHERE s.id = p.source_id))
 		ORDER BY seq LIMIT $2`, s.cfg.Patience, limit)
-	if err != nil {
-		return nil, fmt.Errorf("read waiting events: %w", err)
-	}
 	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[WaitingEvent])
 	if err != nil {
 		return nil, fmt.Errorf("read waiting events: %w", err)

@@ -149,11 +149,8 @@ func (p *Publisher) turn(ctx context.Context) (int, error) {
 
 // next reads the oldest messages, one of each key at most.
 func (p *Publisher) next(ctx context.Context) ([]entry, error) {
-	rows, err := p.pool.Query(ctx, `SELECT id, key, subject, message_id, body, after_seq
+	rows, _ := p.pool.Query(ctx, `SELECT id, key, subject, message_id, body, after_seq
 		FROM millrace.message_outbox WHERE stream = $1 ORDER BY id LIMIT $2`, p.outbox.stream, blockSize)
-	if err != nil {
-		return nil, fmt.Errorf("read the outbox: %w", err)
-	}
 	all, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (e entry, err error) {
 		return e, r.Scan(&e.row, &e.Key, &e.Subject, &e.ID, &e.Body, &e.after)
 	})

@@ -69,11 +69,8 @@ func (s *Store) History(ctx context.Context, id int64) ([]Transition, error) {
 }
 
 func (s *Store) transitions(ctx context.Context, where string, args ...any) ([]Transition, error) {
-	rows, err := s.pool.Query(ctx, `SELECT tx, id, stage, item_id, move::text, status::text, attempt,
+	rows, _ := s.pool.Query(ctx, `SELECT tx, id, stage, item_id, move::text, status::text, attempt,
 		coalesce(worker, ''), coalesce(error, ''), at FROM millrace.history `+where, args...)
-	if err != nil {
-		return nil, err
-	}
 	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (v Transition, err error) {
 		return v, r.Scan(&v.Place.TX, &v.Place.ID, &v.Queue, &v.Item, &v.Move, &v.Status, &v.Attempt, &v.Worker,
 			&v.Error, &v.At)

@@ -105,10 +105,7 @@ func (s *Store) heedClock(ctx context.Context, now time.Time) error {
 // everywhere makes a step in every queue that a small table has due rows of,
 // until nothing is left.
 func (s *Store) everywhere(ctx context.Context, due string, step func(context.Context, ID) (int, error)) error {
-	rows, err := s.pool.Query(ctx, due)
-	if err != nil {
-		return fmt.Errorf("look for queues with leases and delays that are over: %w", err)
-	}
+	rows, _ := s.pool.Query(ctx, due)
 	queues, err := pgx.CollectRows(rows, pgx.RowTo[ID])
 	if err != nil {
 		return fmt.Errorf("look for queues with leases and delays that are over: %w", err)

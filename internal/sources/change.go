@@ -38,10 +38,7 @@ type querier interface {
 }
 
 func read(ctx context.Context, from querier, where string, args ...any) ([]source.CrawlSource, error) {
-	rows, err := from.Query(ctx, selectSource+where, args...)
-	if err != nil {
-		return nil, err
-	}
+	rows, _ := from.Query(ctx, selectSource+where, args...)
 	return pgx.CollectRows(rows, scan)
 }
 

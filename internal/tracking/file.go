@@ -151,16 +151,13 @@ func (s *Store) failed(ctx context.Context, f FailedFilter) ([]int64, error) {
 	if before.IsZero() {
 		before = time.Now().Add(24 * time.Hour) // the clocks of two machines
 	}
-	rows, err := s.pool.Query(ctx, `SELECT f.item_id FROM millrace.failed AS f
+	rows, _ := s.pool.Query(ctx, `SELECT f.item_id FROM millrace.failed AS f
 		JOIN millrace.pipeline_tracking AS t ON t.id = f.item_id
 		WHERE f.stage = $1 AND ($2 OR NOT f.dead) AND f.failed_at < $3
 			AND ($4 = '' OR t.filename = $4) AND starts_with(t.filename, $5)
 			AND ($6 = '' OR strpos(t.`+f.Stage.Column()+`_error, $6) > 0)
 		ORDER BY f.failed_at, f.item_id LIMIT $7`,
 		int16(f.Stage), f.Dead, before, f.Filename, f.Prefix, f.Error, f.Limit)
-	if err != nil {
-		return nil, err
-	}
 	return pgx.CollectRows(rows, pgx.RowTo[int64])
 }
 

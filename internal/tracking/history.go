@@ -69,10 +69,7 @@ const transitionColumns = `h.tx, h.id, t.filename, t.shard, h.stage, h.move::tex
 	FROM millrace.history AS h JOIN millrace.pipeline_tracking AS t ON t.id = h.item_id`
 
 func (s *Store) transitions(ctx context.Context, sql string, args ...any) ([]Transition, error) {
-	rows, err := s.pool.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, err
-	}
+	rows, _ := s.pool.Query(ctx, sql, args...)
 	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (v Transition, err error) {
 		var stage int16
 		err = r.Scan(&v.Place.TX, &v.Place.ID, &v.Filename, &v.Shard, &stage, &v.Move, &v.Status, &v.Attempt, &v.Worker,

@@ -96,10 +96,7 @@ func (s *Store) Queue(ctx context.Context, p QueuePage) ([]QueueItem, error) {
 	if !p.UpdatedSince.IsZero() {
 		name, args = "queue_since", append(args, p.UpdatedSince)
 	}
-	rows, err := s.pool.Query(ctx, text(name), args...)
-	if err != nil {
-		return nil, fmt.Errorf("read the queue of %s: %w", p.Stage, err)
-	}
+	rows, _ := s.pool.Query(ctx, text(name), args...)
 	items, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (v QueueItem, err error) {
 		return v, r.Scan(&v.Priority, &v.Item, &v.Generation, &v.Filename, &v.Shard, &v.CreatedAt)
 	})
@@ -142,10 +139,7 @@ func (s *Store) Files(ctx context.Context, p FilesPage) ([]FileState, error) {
 	if p.After != nil {
 		args[2], args[3] = p.After.CreatedAt, p.After.Filename
 	}
-	rows, err := s.pool.Query(ctx, strings.ReplaceAll(text("files"), "{filter}", p.filter()), args...)
-	if err != nil {
-		return nil, fmt.Errorf("list files: %w", err)
-	}
+	rows, _ := s.pool.Query(ctx, strings.ReplaceAll(text("files"), "{filter}", p.filter()), args...)
 	files, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (v FileState, err error) {
 		return v, r.Scan(&v.Filename, &v.CreatedAt, &v.UpdatedAt, &v.CancelledAt, &v.Priority, &v.Shards, &v.Started,
 			&v.Done, &v.Failed)

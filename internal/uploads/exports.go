@@ -130,11 +130,8 @@ func (s *Store) Export(ctx context.Context, who Viewer, job, id uuid.UUID) (e Ex
 }
 
 func (s *Store) exports(ctx context.Context, where string, args ...any) ([]Export, error) {
-	rows, err := s.pool.Query(ctx, "SELECT "+exportColumns+` FROM millrace.upload_export AS e
+	rows, _ := s.pool.Query(ctx, "SELECT "+exportColumns+` FROM millrace.upload_export AS e
 		JOIN millrace.upload AS u ON u.no = e.job_no WHERE `+where, args...)
-	if err != nil {
-		return nil, err
-	}
 	return pgx.CollectRows(rows, exportOf)
 }
 

@@ -106,12 +106,9 @@ func (b *blocks) load(ctx context.Context, seqs []uint64) ([]*block, error) {
 	for _, seq := range seqs[:cap(asked)] {
 		asked = append(asked, int64(seq))
 	}
-	rows, err := b.pool.Query(ctx, sqlBlock+`WHERE first_seq = ANY (ARRAY(
+	rows, _ := b.pool.Query(ctx, sqlBlock+`WHERE first_seq = ANY (ARRAY(
 		SELECT (SELECT max(w.first_seq) FROM millrace.work_batch AS w WHERE w.first_seq <= u.seq)
 		FROM unnest($1::bigint[]) AS u (seq)))`, asked)
-	if err != nil {
-		return nil, fmt.Errorf("read decided blocks: %w", err)
-	}
 	found, err := pgx.CollectRows(rows, scanBlock)
 	if err != nil {
 		return nil, fmt.Errorf("read decided blocks: %w", err)

@@ -207,11 +207,8 @@ type querier interface {
 
 // page returns the batches that were read last, of those that meet conditions.
 func page(ctx context.Context, from querier, c conditions, most int) ([]CrawlBatch, error) {
-	rows, err := from.Query(ctx, selectBatches+c.text+fmt.Sprintf(" ORDER BY read_at DESC, seq DESC LIMIT %d", most),
+	rows, _ := from.Query(ctx, selectBatches+c.text+fmt.Sprintf(" ORDER BY read_at DESC, seq DESC LIMIT %d", most),
 		c.args...)
-	if err != nil {
-		return nil, err
-	}
 	return pgx.CollectRows(rows, scanBatch)
 }
 

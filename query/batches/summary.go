@@ -106,11 +106,8 @@ func sumCodes(ctx context.Context, tx pgx.Tx, c conditions) ([]CodeCount, error)
 }
 
 func overTime(ctx context.Context, tx pgx.Tx, c conditions, step time.Duration) ([]BatchesStep, error) {
-	rows, err := tx.Query(ctx, fmt.Sprintf("SELECT date_bin('%d s', read_at, 'epoch'::timestamptz), %s", step/time.Second,
+	rows, _ := tx.Query(ctx, fmt.Sprintf("SELECT date_bin('%d s', read_at, 'epoch'::timestamptz), %s", step/time.Second,
 		numbersSQL)+" FROM millrace.batch "+c.text+" GROUP BY 1 ORDER BY 1", c.args...)
-	if err != nil {
-		return nil, err
-	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (step BatchesStep, err error) {
 		err = row.Scan(append([]any{&step.From}, step.places()...)...)
 		step.From = step.From.UTC()

@@ -17,10 +17,7 @@ func Applied(ctx context.Context, db interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 },
 ) ([]int64, error) {
-	rows, err := db.Query(ctx, "SELECT DISTINCT version_id FROM "+versionTable+" WHERE is_applied AND version_id > 0 ORDER BY 1")
-	if err != nil {
-		return nil, fmt.Errorf("read postgres schema version: %w", err)
-	}
+	rows, _ := db.Query(ctx, "SELECT DISTINCT version_id FROM "+versionTable+" WHERE is_applied AND version_id > 0 ORDER BY 1")
 	all, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 	if err != nil {
 		return nil, fmt.Errorf("read postgres schema version: %w", err)

@@ -44,10 +44,7 @@ func (m *Moment) tables(ctx context.Context) ([]Table, error) {
 }
 
 func listTables(ctx context.Context, tx pgx.Tx) ([]Table, error) {
-	rows, err := tx.Query(ctx, sqlTables, schema.Schema, schema.VersionTable)
-	if err != nil {
-		return nil, fmt.Errorf("list the tables of Postgres: %w", err)
-	}
+	rows, _ := tx.Query(ctx, sqlTables, schema.Schema, schema.VersionTable)
 	all, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (t Table, err error) {
 		return t, r.Scan(&t.Name, &t.Columns)
 	})
