@@ -29,6 +29,9 @@ const (
 	envWorkQueues  = "MILLRACE_WORK_QUEUES" // with commas between
 )
 
+// workerUp is what a worker writes when it obeys SIGTERM.
+const workerUp = "working"
+
 // workerPart is a worker in a process of its own. It writes down what it does: a line is written
 // whole, and is there when the process is killed after that.
 type workerPart struct {
@@ -53,6 +56,7 @@ func newWorkerPart() (*workerPart, error) {
 func (w *workerPart) Run(ctx context.Context) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
 	defer stop()
+	fmt.Fprintln(os.Stderr, workerUp)
 	work := w.withClient
 	if os.Getenv(envWorkRole) == "http" {
 		work = w.overHTTP

@@ -63,14 +63,14 @@ func newWorkers(cfg config, s *saboteur) (*workers, error) {
 	w.web.Timeout = enqueueWait
 	for i, role := range []string{"go", "go", "node", "node", "http", "http"} {
 		name := fmt.Sprint(role, i)
-		bin, args, journal := self, []string(nil), filepath.Join(c.dir, name+".notes")
+		bin, up, args, journal := self, workerUp, []string(nil), filepath.Join(c.dir, name+".notes")
 		switch {
 		case role == "node":
 			bin, args = "node", []string{filepath.Join(cfg.node, "daemon.mjs")}
 		case i%2 == 1 && cfg.clients != "":
-			bin = cfg.clients
+			bin, up = cfg.clients, ""
 		}
-		w.staff = append(w.staff, &worker{newProcess(c.dir, name, bin, "", []string{
+		w.staff = append(w.staff, &worker{newProcess(c.dir, name, bin, up, []string{
 			envPart + "=worker", envWorkRole + "=" + role, envWorkName + "=" + name, envWorkJournal + "=" + journal,
 			envWorkLease + fmt.Sprint("=", workersLease.Seconds()), envWorkNATS + "=" + strings.TrimPrefix(w.workURL, "nats://"),
 			envWorkHTTP + "=" + w.ingest[i%2], envWorkQueues + "=" + strings.Join(append(slices.Clone(shardStages), parcelQueue), ","),

@@ -48,5 +48,6 @@ process.once('SIGTERM', () => {
   stopped = true;
   pulling.forEach((messages) => messages.stop());
 });
+console.error('working');
 await Promise.all(names.split(',').map(keep));
 await nc.drain();
