@@ -125,21 +125,29 @@ func (m *mover) verdicts(ctx context.Context, batch []*move) (verdicts []stream.
 // move that was made is not made twice.
 const answerWait = 5 * time.Second
 
+// exchange makes a request and reads its answer. It does not outlive the connection.
+func exchange(ctx context.Context, nc *nats.Conn, subject string, request []byte, answer any) error {
+	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
+	ctx, end := whileConnected(ctx, nc)
+	defer end()
+	msg, err := nc.RequestWithContext(ctx, subject, request)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(msg.Data, answer); err != nil {
+		return fmt.Errorf("answer: %w", err)
+	}
+	return nil
+}
+
 func ask(ctx context.Context, nc *nats.Conn, request stream.WorkMoveBatch) (answer stream.WorkVerdicts, err error) {
 	data, err := json.Marshal(request)
 	if err != nil {
 		return answer, fmt.Errorf("encode moves: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerWait)
-	defer cancel()
-	ctx, end := whileConnected(ctx, nc)
-	defer end()
-	msg, err := nc.RequestWithContext(ctx, stream.WorkMoves, data)
-	if err != nil {
+	if err := exchange(ctx, nc, stream.WorkMoves, data, &answer); err != nil {
 		return answer, fmt.Errorf("tell moves: %w", err)
-	}
-	if err := json.Unmarshal(msg.Data, &answer); err != nil {
-		return answer, fmt.Errorf("tell moves: answer: %w", err)
 	}
 	switch {
 	case answer.Refused:

@@ -133,16 +133,8 @@ func report(ctx context.Context, nc *nats.Conn, r stream.Report) (answer stream.
 	if err != nil {
 		return answer, errors.Join(errRefused, fmt.Errorf("report: %w", err))
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerWait)
-	defer cancel()
-	ctx, end := whileConnected(ctx, nc)
-	defer end()
-	msg, err := nc.RequestWithContext(ctx, stream.WorkReport, body)
-	if err != nil {
+	if err := exchange(ctx, nc, stream.WorkReport, body, &answer); err != nil {
 		return answer, fmt.Errorf("report: %w", err)
-	}
-	if err := json.Unmarshal(msg.Data, &answer); err != nil {
-		return answer, fmt.Errorf("report: answer: %w", err)
 	}
 	if answer.Error != "" && !answer.Refused {
 		return answer, fmt.Errorf("report: %s", answer.Error)

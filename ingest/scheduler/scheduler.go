@@ -119,24 +119,8 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		})
 		return nil
 	})
-	g.Go(func() error {
-		s.repeat(ctx, "cancel the runs of stopped jobs", func(ctx context.Context) (time.Duration, error) {
-			if more, err := s.Stop(ctx); more || err != nil {
-				return 0, err
-			}
-			return s.cfg.Every, nil
-		})
-		return nil
-	})
-	g.Go(func() error {
-		s.repeat(ctx, "follow runs", func(ctx context.Context) (time.Duration, error) {
-			if more, err := s.Follow(ctx); more || err != nil {
-				return 0, err
-			}
-			return s.cfg.Every, nil
-		})
-		return nil
-	})
+	g.Go(func() error { s.repeat(ctx, "cancel the runs of stopped jobs", s.inTurns(s.Stop)); return nil })
+	g.Go(func() error { s.repeat(ctx, "follow runs", s.inTurns(s.Follow)); return nil })
 	g.Go(func() error {
 		s.repeat(ctx, "look for unnoted changes of runs", func(ctx context.Context) (time.Duration, error) {
 			return mendEvery, s.Mend(ctx)
@@ -144,6 +128,16 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		return nil
 	})
 	return g.Wait()
+}
+
+// inTurns has a step repeated at once while there is more to do.
+func (s *Scheduler) inTurns(step func(context.Context) (bool, error)) func(context.Context) (time.Duration, error) {
+	return func(ctx context.Context) (time.Duration, error) {
+		if more, err := step(ctx); more || err != nil {
+			return 0, err
+		}
+		return s.cfg.Every, nil
+	}
 }
 
 // look dispatches a batch and returns how long to wait for the next. After a full one,

@@ -162,13 +162,10 @@ func (h *handling) load(ctx context.Context, events []Event) error {
 }
 
 func (h *handling) lookUp(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]seen, error) {
-	rows, err := h.Query(ctx,
+	rows, _ := h.Query(ctx,
 		"SELECT event_id, outcome, seq, processed_at FROM millrace.processed_events WHERE event_id = ANY ($1)", ids)
-	if err != nil {
-		return nil, err
-	}
 	all := map[uuid.UUID]seen{}
-	_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
+	_, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
 		var id uuid.UUID
 		var one seen
 		err := row.Scan(&id, &one.outcome, &one.seq, &one.at)
