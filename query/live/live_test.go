@@ -271,7 +271,7 @@ func TestPolledAsOften(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		computed := 0
 		f := &feed{
-			source: polled[int]{"n", func(context.Context) (int, error) {
+			source: polled[int]{"n", "away", func(context.Context) (int, error) {
 				time.Sleep(10 * time.Millisecond)
 				computed++
 				return computed, nil

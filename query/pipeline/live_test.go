@@ -265,7 +265,7 @@ func testEventStreamExpires(t *testing.T, r *rig) {
 type Secret struct{ Number int }
 
 func secrets() live.View {
-	return live.Polled(live.View{Name: "secrets", Summary: "for admins", Scope: auth.Admin},
+	return live.Polled(live.View{Name: "secrets", Summary: "for admins", Scope: auth.Admin}, "away",
 		func(context.Context) (Secret, error) { return Secret{7}, nil })
 }
 
