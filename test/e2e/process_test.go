@@ -116,8 +116,9 @@ func (p *process) running() bool {
 
 // output keeps what a process writes.
 type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
+	mu    sync.Mutex
+	buf   bytes.Buffer
+	waits map[string]chan struct{} // by a text that is to come
 }
 
 func newOutput() *output { return &output{} }
@@ -125,7 +126,30 @@ func newOutput() *output { return &output{} }
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.buf.Write(p)
+	n, err := o.buf.Write(p)
+	for text, has := range o.waits {
+		if bytes.Contains(o.buf.Bytes(), []byte(text)) {
+			close(has)
+			delete(o.waits, text)
+		}
+	}
+	return n, err
+}
+
+// has returns a channel that is closed as soon as a text has come. It is called once for each text.
+func (o *output) has(text string) <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	has := make(chan struct{})
+	if bytes.Contains(o.buf.Bytes(), []byte(text)) {
+		close(has)
+		return has
+	}
+	if o.waits == nil {
+		o.waits = map[string]chan struct{}{}
+	}
+	o.waits[text] = has
+	return has
 }
 
 func (o *output) String() string {
