@@ -152,7 +152,7 @@ func (s *Site) InStep() {
 			s.T.Fatal(err)
 		}
 		messages := st.CachedInfo().State.Msgs
-		if waiting == 0 && messages == ready {
+		if waiting == 0 && messages == ready && s.heard(st) {
 			return
 		}
 		if time.Now().After(end) {
@@ -160,6 +160,29 @@ func (s *Site) InStep() {
 				waiting, messages)
 		}
 	}
+}
+
+// heard tells whether consumers know of all messages: a server tells them a moment after it has stored one.
+func (s *Site) heard(st jetstream.Stream) bool {
+	s.T.Helper()
+	all := st.ListConsumers(s.T.Context())
+	for c := range all.Info() {
+		info, err := st.Info(s.T.Context(), jetstream.WithSubjectFilter(c.Config.FilterSubject))
+		if err != nil {
+			s.T.Fatal(err)
+		}
+		var messages uint64
+		for _, n := range info.State.Subjects {
+			messages += n
+		}
+		if c.NumPending+uint64(c.NumAckPending) != messages {
+			return false
+		}
+	}
+	if err := all.Err(); err != nil {
+		s.T.Fatal(err)
+	}
+	return true
 }
 
 // Messages are the items that the stream holds.
