@@ -181,8 +181,15 @@ func (c *crawl) one(ctx context.Context, worker string, it queue.Result) {
 			return
 		}
 	}
+	var of struct {
+		SourceName string `json:"source_name"`
+	}
+	if err := json.Unmarshal(items[0].Payload, &of); err != nil {
+		c.log.Warn("a run of the demo cannot be read", "error", err)
+		return
+	}
 	move := item.Complete
-	switch fault := c.fault(items[0].Group); fault {
+	switch fault := faultOf(of.SourceName); fault {
 	case "":
 		command.Result = fmt.Appendf(nil, `{"articles_count":%d,"duration_seconds":%.1f}`, 3+rand.IntN(60),
 			time.Since(begin).Seconds())
@@ -205,9 +212,10 @@ func (c *crawl) find(ctx context.Context, id int64) (queue.ID, []userqueue.Store
 	return v.ID, items, err
 }
 
-// fault is what a crawl of a source fails with; empty: with nothing.
-func (c *crawl) fault(of string) string {
-	switch n := hash(of) % 8; {
+// faultOf is what a crawl of a source fails with; empty: with nothing. The name decides, so that each demonstration has
+// sources that fail.
+func faultOf(name string) string {
+	switch n := hash(name) % 8; {
 	case n == 0:
 		return "the site answered 403 Forbidden: it does not let crawlers in"
 	case n == 1 && rand.IntN(3) == 0:

@@ -433,8 +433,8 @@ func TestEdition(t *testing.T) {
 func TestSites(t *testing.T) {
 	c := crawl{work: work{Demo: &Demo{sample: mustRead(t)}}}
 	names := map[string]bool{}
-	disabled := 0
-	for _, f := range c.sites() {
+	disabled, refuse, waver := 0, 0, 0
+	for i, f := range c.sites() {
 		text, err := json.Marshal(f)
 		if err != nil {
 			t.Fatal(err)
@@ -442,12 +442,18 @@ func TestSites(t *testing.T) {
 		if broken := source.ReadDraft(text).BrokenAlone(); len(broken) > 0 || names[f.Name] {
 			t.Errorf("%s: %v", text, broken)
 		}
-		if names[f.Name] = true; !f.Enabled {
+		names[f.Name] = true
+		switch n := hash(f.Name) % 8; {
+		case !f.Enabled:
 			disabled++
+		case n == 0 && i != pausedJob:
+			refuse++
+		case n == 1 && i != pausedJob:
+			waver++
 		}
 	}
-	if len(names) != crawlSources || disabled == 0 {
-		t.Errorf("%d sources, %d disabled", len(names), disabled)
+	if len(names) != crawlSources || disabled == 0 || refuse == 0 || waver == 0 {
+		t.Errorf("%d sources, %d disabled, %d that always fail, %d that do now and then", len(names), disabled, refuse, waver)
 	}
 	for _, text := range schedules {
 		draft := job.ReadDraft([]byte(text))
