@@ -62,7 +62,7 @@ func (n *node) foldEvents() (of share, err error) {
 	if !n.roles.Query { // whose own check asks for the same
 		of.checks = append(of.checks, httpapi.Check{
 			Name: "clickhouse", Need: httpapi.AtFirst,
-			Probe: func(ctx context.Context) error { return cmp.Or(conn.Ping(ctx), n.views.err()) },
+			Probe: func(ctx context.Context) error { return cmp.Or(conn.Ping(ctx), n.clickhouseTables.err()) },
 		})
 	}
 	return of, nil

@@ -124,8 +124,8 @@ func (d *database) check() httpapi.Check {
 	return httpapi.Check{Name: "postgres", Probe: d.pool.Ping, Need: httpapi.Never}
 }
 
-// postgresAway tells whether an error means that the server cannot be reached now, or that its tables are not there yet,
-// and not that it has refused what it was asked for.
+// postgresAway tells whether an error means that the server cannot be reached now, or that its tables are not there
+// yet, and not that it has refused what it was asked for.
 func postgresAway(err error) bool {
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) {

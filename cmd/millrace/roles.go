@@ -57,26 +57,26 @@ func (r roles) names() (names []string) {
 // node is a process with its roles: what it is configured to do, and what its systems share.
 type node struct {
 	nodeSettings
-	log        *slog.Logger
-	stack      *stack
-	roles      roles
-	nats       *nats.Conn
-	js         jetstream.JetStream
-	tables     []*tables
-	views      *tables     // in ClickHouse; nil without the roles projector and query
-	database   *database   // nil without Postgres
-	reads      driver.Conn // of the query role, to ClickHouse
-	auth       *auth.Auth
-	registry   *prometheus.Registry
-	tracer     trace.Tracer // nil: nothing is traced
-	slow       *dbpool.Slow
-	sampler    *sampler.Sampler
-	collector  *collector
-	integrity  *integrity.Checker // of the projector role
-	supervisor *supervisor
-	stores     stores
-	cuts       []func() // called when the systems are told to end
-	warnings   []string // what the configuration puts at risk
+	log              *slog.Logger
+	stack            *stack
+	roles            roles
+	nats             *nats.Conn
+	js               jetstream.JetStream
+	tables           []*tables
+	clickhouseTables *tables     // nil without the roles projector and query
+	database         *database   // nil without Postgres
+	reads            driver.Conn // of the query role, to ClickHouse
+	auth             *auth.Auth
+	registry         *prometheus.Registry
+	tracer           trace.Tracer // nil: nothing is traced
+	slow             *dbpool.Slow
+	sampler          *sampler.Sampler
+	collector        *collector
+	integrity        *integrity.Checker // of the projector role
+	supervisor       *supervisor
+	stores           stores
+	cuts             []func() // called when the systems are told to end
+	warnings         []string // what the configuration puts at risk
 }
 
 // nodeSettings are what a process is configured to do.
@@ -227,7 +227,7 @@ func (n *node) openShared() (err error) {
 		}
 	}
 	if r.Projector || r.Query {
-		n.views = n.awaitTables("ClickHouse", n.updateClickHouse, clickhouseAway)
+		n.clickhouseTables = n.awaitTables("ClickHouse", n.updateClickHouse, clickhouseAway)
 	}
 	if r.Query {
 		n.warn(n.http.Limits.atRisk())

@@ -119,7 +119,7 @@ func (n *node) supervise(s system, of share) {
 		n.database.gate(s.name, of.parts)
 	}
 	if of.clickhouse {
-		n.views.gate(s.name, of.parts)
+		n.clickhouseTables.gate(s.name, of.parts)
 	}
 	for _, p := range of.parts {
 		n.supervisor.add(s.name, p)

@@ -51,7 +51,7 @@ func TestOneFails(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	close(n.views.ready) // the projector gets as far as its name without ClickHouse
+	close(n.clickhouseTables.ready) // the projector gets as far as its name without ClickHouse
 	off := awaitOff(t, addr, "projector")
 	if off.System != "pipeline" || off.Reason == "" || off.Since == nil {
 		t.Errorf("%+v", off)

@@ -27,7 +27,8 @@ func (c *change) pending(ctx context.Context, ofSources []uuid.UUID) (map[uuid.U
 	if len(ofSources) == 0 {
 		return nil, nil
 	}
-	rows, _ := c.Query(ctx, "SELECT source_id, settings FROM millrace.pending_override WHERE source_id = ANY ($1)", ofSources)
+	rows, _ := c.Query(ctx,
+		"SELECT source_id, settings FROM millrace.pending_override WHERE source_id = ANY ($1)", ofSources)
 	all := map[uuid.UUID]pending{}
 	_, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
 		var id uuid.UUID

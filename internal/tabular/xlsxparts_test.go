@@ -166,7 +166,8 @@ func FuzzBook(f *testing.F) {
 // FuzzSheet: nor does any sheet of a book.
 func FuzzSheet(f *testing.F) {
 	f.Add(sheetOf(rowOf(` r="2"`, "a")+numbered(0)), sst+"<si><t>a</t></si></sst>", "")
-	f.Add(sheetOf(`<row><c s="1"><v>45000.5</v></c></row>`), "", `<styleSheet><cellXfs><xf/><xf numFmtId="14"/></cellXfs></styleSheet>`)
+	f.Add(sheetOf(`<row><c s="1"><v>45000.5</v></c></row>`), "",
+		`<styleSheet><cellXfs><xf/><xf numFmtId="14"/></cellXfs></styleSheet>`)
 	f.Fuzz(func(t *testing.T, sheet, texts, styles string) {
 		parts := map[string]string{"xl/worksheets/sheet1.xml": sheet, "xl/sharedStrings.xml": texts}
 		if styles != "" {

@@ -17,7 +17,8 @@ func Applied(ctx context.Context, db interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 },
 ) ([]int64, error) {
-	rows, _ := db.Query(ctx, "SELECT DISTINCT version_id FROM "+versionTable+" WHERE is_applied AND version_id > 0 ORDER BY 1")
+	rows, _ := db.Query(ctx,
+		"SELECT DISTINCT version_id FROM "+versionTable+" WHERE is_applied AND version_id > 0 ORDER BY 1")
 	all, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 	if err != nil {
 		return nil, fmt.Errorf("read postgres schema version: %w", err)

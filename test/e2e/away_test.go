@@ -98,8 +98,8 @@ func TestClickHouseAway(t *testing.T) {
 	}
 }
 
-// TestStartsWithoutClickHouse: a projector and a query service start while ClickHouse is away, say what they wait for, and
-// work once it is there. One that ClickHouse refuses ends and says why.
+// TestStartsWithoutClickHouse: a projector and a query service start while ClickHouse is away. They tell that they wait
+// for it, and work once it is there. A process that ClickHouse refuses ends and tells why.
 func TestStartsWithoutClickHouse(t *testing.T) {
 	slowtest.Mark(t)
 	t.Parallel()
