@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-io/millrace/internal/embedded/child"
-	chserver "github.com/millrace-io/millrace/internal/embedded/clickhouse"
 	"github.com/millrace-io/millrace/internal/embedded/confine"
 	"github.com/millrace-io/millrace/internal/embedded/engines"
 	embeddednats "github.com/millrace-io/millrace/internal/embedded/nats"
@@ -292,13 +291,9 @@ func (c *upCmd) clickhouseChild(p *program) (*child.Child, error) {
 			"MILLRACE_CLICKHOUSE_PASSWORD="+c.Engines.ClickHouse.Password,
 			"MILLRACE_CLICKHOUSE_ANALYST_PASSWORD="+c.Engines.ClickHouse.AnalystPassword),
 		Confines: true,
-		// A large merge would make inserts wait, and those who look at views. The
-		// engine's own setting (os_threads_nice_value_merge_mutate) does nothing in a
-		// process without CAP_SYS_NICE.
-		Background: child.Threads{Name: "MergeMutate", Count: chserver.MergeThreads},
-		Probe:      func(ctx context.Context) error { return ping(ctx, c.Engines.ClickHouse.options()) },
-		Stop:       []child.Step{{Signal: syscall.SIGTERM, Grace: 10 * time.Second}},
-		Parse:      parseLog,
+		Probe:    func(ctx context.Context) error { return ping(ctx, c.Engines.ClickHouse.options()) },
+		Stop:     []child.Step{{Signal: syscall.SIGTERM, Grace: 10 * time.Second}},
+		Parse:    parseLog,
 	}, p.log)
 	if err == nil {
 		c.confined.set("clickhouse", ch)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -45,10 +44,6 @@ type Config struct {
 	// one that ends is noticed at once. After a twentieth of it the log has why
 	// the child does not serve.
 	ProbeTimeout time.Duration
-
-	// Background are threads of the child that step back when others want the
-	// processors as well; on Linux. Default: none.
-	Background Threads
 
 	// Stop lists the signals that ask the child to end, each with the time that
 	// it is given before the next; SIGKILL to its process group is always the
@@ -139,9 +134,6 @@ func (c *Child) Run(ctx context.Context) error {
 		p.stop(c.config.Stop)
 		return err
 	}
-	var easing sync.WaitGroup
-	defer easing.Wait() // the child has ended then
-	easing.Go(func() { c.config.Background.ease(p.life, p.pid, c.log) })
 	select {
 	case <-ctx.Done():
 		p.stop(c.config.Stop)

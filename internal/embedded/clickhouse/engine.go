@@ -96,10 +96,6 @@ func openEngine(cfg Config, log *slog.Logger) (*engine, error) {
 	return e, nil
 }
 
-// MergeThreads is how many threads of the engine merge parts, named MergeMutate. They
-// begin with its first table.
-const MergeThreads = 2
-
 // engineArgs are server settings for a small machine: few threads that wait, and
 // caches that fit. Parts that were merged are removed by one thread: some two hundred at
 // a time, and by default by up to 128 threads, for which all others would wait.
@@ -115,7 +111,7 @@ func engineArgs(path string, memory int64) []string {
 		"mmap_cache_size":                     100,
 		"query_condition_cache_size":          memory / 64,
 		"compiled_expression_cache_size":      memory / 64,
-		"background_pool_size":                MergeThreads,
+		"background_pool_size":                2,
 		"background_move_pool_size":           1,
 		"background_fetches_pool_size":        1,
 		"background_common_pool_size":         2,
