@@ -22,9 +22,12 @@ type State struct {
 	Dead    int64 // failed with no attempt left, or cancelled
 	// Cancelled is how many of the dead were cancelled, where their kind tells.
 	Cancelled int64
-	// Oldest is since when the item that has been in the queue longest is there;
-	// zero in an empty queue. It is some seconds old.
+	// Oldest is since when the item that can be taken and has been in the queue longest is
+	// there, by Postgres's clock; zero in an empty queue. It is some seconds old.
 	Oldest time.Time
+	// OldestAge is for how long that item has been there, by Postgres's clock, whatever
+	// this process's clock says; 0 in an empty queue.
+	OldestAge time.Duration
 }
 
 // Summary returns all queues in numbers of one moment, and calls other with
@@ -42,7 +45,7 @@ func (s *Store) Summary(ctx context.Context, other func(kind, key int32, n int64
 	states := make([]State, len(all))
 	places := make(map[int32]*State, len(all))
 	for i, v := range all {
-		states[i] = State{Settings: v, Oldest: oldest[v.ID]}
+		states[i] = State{Settings: v}
 		places[int32(v.ID)] = &states[i]
 	}
 	err = s.Sums(ctx, func(kind, key int32, n int64) {
@@ -52,6 +55,11 @@ func (s *Store) Summary(ctx context.Context, other func(kind, key int32, n int64
 			other(kind, key, n)
 		}
 	})
+	for i := range states {
+		if v := &states[i]; v.Depth > 0 {
+			v.Oldest, v.OldestAge = oldest.of(v.ID)
+		}
+	}
 	return states, err
 }
 
@@ -77,32 +85,49 @@ func (v *State) add(what int32, n int64) {
 type ages struct {
 	turn  chan struct{} // held by who asks
 	until time.Time
-	since map[ID]time.Time
+	known knownAges
+}
+
+// knownAges is since when the oldest item of each queue is there.
+type knownAges struct {
+	since map[ID]time.Time // by Postgres's clock
+	at    time.Time        // when they were read, by Postgres's clock
+	read  time.Time        // the same moment by this process's clock
+}
+
+// of returns since when the oldest item of a queue is there, and for how long; zero: the queue was empty.
+func (k knownAges) of(q ID) (time.Time, time.Duration) {
+	since, there := k.since[q]
+	if !there {
+		return time.Time{}, 0
+	}
+	return since, max(0, k.at.Sub(since)+time.Since(k.read))
 }
 
 const agesFor = 2 * time.Second
 
-func (a *ages) get(ctx context.Context, s *Store) (map[ID]time.Time, error) {
+func (a *ages) get(ctx context.Context, s *Store) (knownAges, error) {
 	select {
 	case a.turn <- struct{}{}:
 		defer func() { <-a.turn }()
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return knownAges{}, ctx.Err()
 	}
 	start := time.Now()
 	if start.Before(a.until) {
-		return a.since, nil
+		return a.known, nil
 	}
-	rows, err := s.pool.Query(ctx, "SELECT stage, min(since) FROM millrace.ready GROUP BY stage")
+	rows, err := s.pool.Query(ctx, "SELECT stage, min(since), statement_timestamp() FROM millrace.ready GROUP BY stage")
 	if err != nil {
-		return nil, fmt.Errorf("read the ages of queues: %w", err)
+		return knownAges{}, fmt.Errorf("read the ages of queues: %w", err)
 	}
-	since := map[ID]time.Time{}
+	known := knownAges{since: map[ID]time.Time{}, read: start}
 	var q ID
-	var at time.Time
-	if _, err = pgx.ForEachRow(rows, []any{&q, &at}, func() error { since[q] = at; return nil }); err != nil {
-		return nil, fmt.Errorf("read the ages of queues: %w", err)
+	var since time.Time
+	_, err = pgx.ForEachRow(rows, []any{&q, &since, &known.at}, func() error { known.since[q] = since; return nil })
+	if err != nil {
+		return knownAges{}, fmt.Errorf("read the ages of queues: %w", err)
 	}
-	a.since, a.until = since, time.Now().Add(max(agesFor, 20*time.Since(start)))
-	return since, nil
+	a.known, a.until = known, time.Now().Add(max(agesFor, 20*time.Since(start)))
+	return known, nil
 }

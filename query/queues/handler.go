@@ -77,25 +77,21 @@ func (h *Handler) list(ctx context.Context, _ *none) (UserQueueList, error) {
 	states, err := h.store.States(ctx)
 	out := UserQueueList{Items: []UserQueue{}}
 	for _, v := range states {
-		out.Items = append(out.Items, queueOf(v, time.Now()))
+		out.Items = append(out.Items, queueOf(v))
 	}
 	return out, err
 }
 
-func queueOf(v queue.State, now time.Time) UserQueue {
-	q := UserQueue{
+func queueOf(v queue.State) UserQueue {
+	return UserQueue{
 		Name: v.Name, MaxAttempts: v.MaxAttempts, LeaseS: v.LeaseS, MeasuredS: v.MeasuredS, BackoffS: v.BackoffS,
 		Limits: userqueue.LimitsOf(v.Settings),
-		Paused: v.Paused, Depth: v.Depth,
+		Paused: v.Paused, Depth: v.Depth, OldestAgeS: v.OldestAge.Seconds(),
 		States: ItemStates{
 			New: v.Depth, Scheduled: v.Delayed, Started: v.Counts[item.Started], Done: v.Counts[item.Done],
 			Failed: v.Counts[item.Failed] - v.Dead, Dead: v.Dead - v.Cancelled, Cancelled: v.Cancelled,
 		},
 	}
-	if v.Depth > 0 && !v.Oldest.IsZero() {
-		q.OldestAgeS = max(0, now.Sub(v.Oldest).Seconds())
-	}
-	return q
 }
 
 // Name is the path of a queue.
@@ -111,7 +107,7 @@ func (h *Handler) one(ctx context.Context, in *Name) (UserQueue, error) {
 	}
 	for _, v := range states {
 		if v.Name == in.Queue {
-			return queueOf(v, time.Now()), nil
+			return queueOf(v), nil
 		}
 	}
 	return UserQueue{}, queue.ErrNoQueue

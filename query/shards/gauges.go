@@ -2,7 +2,6 @@ package shards
 
 import (
 	"context"
-	"time"
 
 	"github.com/millrace-io/millrace/internal/sampler"
 	"github.com/millrace-io/millrace/internal/tracking"
@@ -32,14 +31,13 @@ func Gauges(store *tracking.Store) sampler.Source {
 					set(items, float64(n), shard.Stage(stage).String(), item.Status(status).String())
 				}
 			}
-			now := time.Now()
 			for _, q := range s.Queues {
 				name, isPaused := q.Name, 0.0
 				if q.Paused {
 					isPaused = 1
 				}
 				set(depth, float64(q.Depth), name)
-				set(oldest, age(q, now), name)
+				set(oldest, q.OldestAge.Seconds(), name)
 				set(delayed, float64(q.Delayed), name)
 				set(dead, float64(q.Dead), name)
 				set(paused, isPaused, name)

@@ -2,7 +2,6 @@ package shards
 
 import (
 	"context"
-	"time"
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/endpoint"
@@ -49,5 +48,5 @@ func (h *Handler) summary(ctx context.Context, _ *none) (Summary, error) {
 	if err != nil {
 		return Summary{}, err
 	}
-	return summaryOf(s, time.Now()), nil
+	return summaryOf(s), nil
 }

@@ -1,9 +1,6 @@
 package shards
 
 import (
-	"time"
-
-	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
@@ -44,7 +41,7 @@ type Summary struct {
 	Queues  map[string]QueueState   `json:"queues" doc:"By the stage's column"`
 }
 
-func summaryOf(s tracking.Summary, now time.Time) Summary {
+func summaryOf(s tracking.Summary) Summary {
 	out := Summary{
 		Total: s.Total, ByStage: map[string]StatusCounts{}, ByShard: make([]ShardCounts, 0, len(s.ByShard)),
 		Queues: map[string]QueueState{},
@@ -60,17 +57,9 @@ func summaryOf(s tracking.Summary, now time.Time) Summary {
 	}
 	for _, q := range s.Queues {
 		out.Queues[shard.Stage(q.ID).Column()] = QueueState{
-			Depth: q.Depth, OldestAgeS: age(q, now), Delayed: q.Delayed, Dead: q.Dead,
+			Depth: q.Depth, OldestAgeS: q.OldestAge.Seconds(), Delayed: q.Delayed, Dead: q.Dead,
 			Paused: q.Paused, Concurrency: q.Concurrency, MaxAttempts: q.MaxAttempts,
 		}
 	}
 	return out
-}
-
-// age is how long the oldest item has stood in a queue, in seconds.
-func age(q queue.State, now time.Time) float64 {
-	if q.Depth == 0 || q.Oldest.IsZero() {
-		return 0
-	}
-	return max(0, now.Sub(q.Oldest).Seconds())
 }

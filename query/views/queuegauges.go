@@ -3,7 +3,6 @@ package views
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/millrace-io/millrace/internal/sampler"
 	"github.com/millrace-io/millrace/schemas/item"
@@ -34,11 +33,7 @@ func QueueGauges(states QueueStates) sampler.Source {
 				set(running, float64(v.Counts[item.Started]), q.Name)
 				set(dead, float64(q.Dead), q.Name)
 				set(paused, sampler.Bool(q.Paused), q.Name)
-				age := 0.0
-				if q.OldestSince != nil {
-					age = max(0, time.Since(*q.OldestSince).Seconds())
-				}
-				set(oldest, age, q.Name)
+				set(oldest, v.OldestAge.Seconds(), q.Name)
 			}
 			return nil
 		},

@@ -58,7 +58,7 @@ func liveQueue(v queue.State) LiveQueue {
 		Name: v.Name, Ready: v.Depth, Delayed: v.Delayed, Running: v.Counts[item.Started], Done: v.Counts[item.Done],
 		Failed: v.Counts[item.Failed], Dead: v.Dead - v.Cancelled, Cancelled: v.Cancelled, Paused: v.Paused,
 	}
-	if v.Depth > 0 && !v.Oldest.IsZero() {
+	if !v.Oldest.IsZero() {
 		since := v.Oldest.UTC()
 		q.OldestSince = &since
 	}

@@ -85,7 +85,7 @@ func TestQueues(t *testing.T) {
 	s := &states{queues: []queue.State{
 		{Settings: queue.Settings{ID: 2, Name: "shard-worker"}, Depth: 3, Oldest: since},
 		{
-			Settings: queue.Settings{ID: queue.FirstOwn, Name: "mail", Paused: true}, Oldest: since, Delayed: 4,
+			Settings: queue.Settings{ID: queue.FirstOwn, Name: "mail", Paused: true}, Delayed: 4,
 			Dead: 3, Cancelled: 2,
 			Counts: queue.Counts{item.New: 4, item.Started: 5, item.Done: 6, item.Failed: 7},
 		},
