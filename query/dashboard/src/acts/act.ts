@@ -1,6 +1,6 @@
 import type { Schema } from '../shared/api/types';
 
-export type Act = Schema<'Act'>;
+type Act = Schema<'Act'>;
 export type Filter = Schema<'ItemFilter'>;
 export type ErrorFilter = Schema<'ErrorFilter'>;
 export type SourceFilter = Schema<'SourceFilter'>;

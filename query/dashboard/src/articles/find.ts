@@ -1,7 +1,7 @@
 import { api } from '../shared/api/client';
 
 /** What a text that somebody looks for may be. */
-export type Wanted = { kind: 'hash' | 'url' | 'trace'; value: string };
+type Wanted = { kind: 'hash' | 'url' | 'trace'; value: string };
 
 export function wantedBy(text: string): Wanted | null {
   const value = text.trim();

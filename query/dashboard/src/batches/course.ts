@@ -1,7 +1,7 @@
 import type { Schema } from '../shared/api/types';
 
 export type Summary = Schema<'BatchesSummary'>;
-export type Step = Pick<Summary['over_time'][number], 'ok' | 'error' | 'retrying'>;
+type Step = Pick<Summary['over_time'][number], 'ok' | 'error' | 'retrying'>;
 
 /** Later steps are not drawn: there would be several to a pixel. */
 const most = 1_000;

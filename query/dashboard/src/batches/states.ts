@@ -1,6 +1,6 @@
 import type { Schema } from '../shared/api/types';
 
-export type Batch = Schema<'CrawlBatch'>;
+type Batch = Schema<'CrawlBatch'>;
 export const states = ['succeeded', 'partial', 'failed', 'retrying', 'empty'] as const;
 
 const tones: Record<Batch['state'], string> = { succeeded: 'good', partial: 'warn', failed: 'bad', retrying: 'accent', empty: '' };

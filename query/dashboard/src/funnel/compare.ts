@@ -23,7 +23,7 @@ export interface Measured {
 }
 
 /** A figure of two periods. */
-export interface Row {
+interface Row {
   id: string;
   label: string;
   now: string;

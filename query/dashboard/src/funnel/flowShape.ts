@@ -1,4 +1,4 @@
-export type Pixel = [number, number];
+type Pixel = [number, number];
 
 /** How finely a bend is drawn; the number of points never changes, so that shapes can glide into each other. */
 const bendPoints = 20;

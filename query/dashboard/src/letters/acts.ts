@@ -31,7 +31,7 @@ export async function act(
   }
 }
 
-export function add(sum: Report, next: Report): Report {
+function add(sum: Report, next: Report): Report {
   const reasons = { ...sum.reasons };
   for (const [code, count] of Object.entries(next.reasons)) reasons[code] = (reasons[code] ?? 0) + count;
   return {

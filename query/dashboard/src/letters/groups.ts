@@ -3,7 +3,7 @@ import type { Schema } from '../shared/api/types';
 export type Letter = Schema<'Letter'>;
 
 /** Letters that break the same rule of the same field. */
-export interface LetterGroup {
+interface LetterGroup {
   code: string;
   field: string;
   count: number;

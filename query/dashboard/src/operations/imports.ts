@@ -4,7 +4,7 @@ import { request } from '../shared/api/files';
 import type { Schema } from '../shared/api/types';
 import { reload } from './registered';
 
-export type Report = Schema<'ImportedSources'>;
+type Report = Schema<'ImportedSources'>;
 
 /** What a list can be, by its type of content. */
 export const kinds = { 'text/csv': 'CSV with a header', 'text/x-opml': 'OPML', 'application/x-ndjson': 'JSON lines' } as const;

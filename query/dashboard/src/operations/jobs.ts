@@ -14,7 +14,7 @@ export type Decision = Schema<'Decision'>;
 const soon = 5_000;
 
 /** How many runs, due times or events a page of the panel has. */
-export const pageSize = 20;
+const pageSize = 20;
 
 export const jobStatuses = ['pending', 'running', 'paused', 'failed', 'orphaned'] as const satisfies readonly Job['status'][];
 export const healths = ['healthy', 'warning', 'failed', 'unknown'] as const satisfies readonly JobOfSource['health']['status'][];
@@ -137,7 +137,7 @@ export function useEventLog(wanted: () => { source_id: string; cursor: string })
   });
 }
 
-export type Command = 'pause' | 'resume' | 'force-run' | 'skip-next' | 'unskip-next';
+type Command = 'pause' | 'resume' | 'force-run' | 'skip-next' | 'unskip-next';
 
 /** Has a job wait, go on, run at once, or leave out its next due time. */
 export function useCommand() {

@@ -1,7 +1,7 @@
 import { ref } from 'vue';
 
 /** Filters under a name, as an address has them. */
-export interface Saved {
+interface Saved {
   name: string;
   query: Record<string, string>;
 }

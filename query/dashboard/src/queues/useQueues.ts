@@ -7,8 +7,7 @@ import { Pace } from '../shared/live/pace';
 import type { Point } from '../shared/live/pace';
 import { useLive, useLiveView } from '../shared/live/useLive';
 
-export type LiveQueue = Schema<'LiveQueue'>;
-export type UserQueue = Schema<'UserQueue'>;
+type LiveQueue = Schema<'LiveQueue'>;
 
 /** A queue as the page shows it. */
 export interface Shown extends LiveQueue {

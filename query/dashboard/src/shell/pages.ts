@@ -4,7 +4,7 @@ import FunnelPage from '../funnel/FunnelPage.vue';
 import NotFound from './NotFound.vue';
 
 /** What the rail and the palette list. */
-export interface PageMeta {
+interface PageMeta {
   title: string;
   /** Pages of one kind stand together in the rail. */
   group: 'Pipeline' | 'Work' | 'Server';

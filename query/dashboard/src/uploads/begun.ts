@@ -7,7 +7,7 @@ import { token } from '../shared/api/access';
 export const storage = defaultOptions.urlStorage;
 
 /** A file that an earlier visit has begun to send. */
-export interface Begun {
+interface Begun {
   readonly key: string;
   readonly url: string;
   readonly name: string;

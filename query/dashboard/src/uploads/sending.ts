@@ -6,7 +6,7 @@ import { refusal } from '../shared/api/client';
 import { storage } from './begun';
 import { reload } from './useUploads';
 
-export interface Options {
+interface Options {
   /** What makes results of the rows: "copy", or a queue. */
   processor: string;
   /** Waits with its first row until somebody has looked at it. */

@@ -1,7 +1,7 @@
 import { browserZone, isZone } from '../format/zone';
 
 /** The query of an address, as the router gives it. */
-export type AddressQuery = Record<string, string | null | undefined | (string | null)[]>;
+type AddressQuery = Record<string, string | null | undefined | (string | null)[]>;
 
 /** A part of a page's state that lives in its address. */
 export interface Field<T extends string> {

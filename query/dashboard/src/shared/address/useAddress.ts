@@ -5,7 +5,7 @@ import { browserZone, isZone } from '../format/zone';
 import { readAddress, writeAddress } from './fields';
 import type { Fields, Values } from './fields';
 
-export interface Address<F extends Fields> {
+interface Address<F extends Fields> {
   values: ComputedRef<Values<F>>;
   /** What the address says that cannot be, in sentences. */
   wrong: ComputedRef<string[]>;

@@ -4,7 +4,7 @@ import { every } from './answers';
 import { api, given } from './client';
 import type { Period } from './types';
 
-export interface SourcesQuery {
+interface SourcesQuery {
   period: Period;
   tz: string;
   /** Words that names have in them; empty for all sources. */

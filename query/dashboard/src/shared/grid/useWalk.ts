@@ -10,7 +10,7 @@ export interface WalkPage<T> {
   next?: string;
 }
 
-export interface Walk<T> {
+interface Walk<T> {
   /** Names the list: another one begins anew. */
   key: MaybeRefOrGetter<readonly unknown[]>;
   read: (after: string, signal: AbortSignal) => Promise<WalkPage<T>>;

@@ -5,14 +5,14 @@ import type { Connection, ConnectionEvent } from './connection';
 import { none, parseAnswer, protocolsFor } from './protocol';
 import type { Position, Question, Request, ViewName, Views } from './protocol';
 
-export interface Listener<V extends ViewName = ViewName> {
+interface Listener<V extends ViewName = ViewName> {
   snapshot(state: Views[V]): void;
   /** What was shown last is still what there is. */
   unchanged?(): void;
   problem(problem: Problem): void;
 }
 
-export interface LiveOptions {
+interface LiveOptions {
   address: () => string;
   token: () => string;
   changed: (connection: Connection) => void;

@@ -23,7 +23,7 @@ export const none: Position = { epoch: '', seq: 0 };
 
 export type Request = ({ op: 'subscribe'; id: string; view: string } & Position) | { op: 'unsubscribe'; id: string };
 
-export type Answer =
+type Answer =
   | ({ id: string; unchanged?: boolean; error?: undefined } & Position & Partial<Views>)
   | { id: string; error: Problem };
 

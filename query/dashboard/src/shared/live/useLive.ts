@@ -11,7 +11,7 @@ import type { Connection, Health } from './connection';
 import type { ViewName, Views } from './protocol';
 import { runWhileSeen } from './visibility';
 
-export interface Live {
+interface Live {
   client: LiveClient;
   connection: Readonly<Ref<Connection>>;
   health: ComputedRef<Health>;
@@ -41,7 +41,7 @@ export function useLive(): Live {
   return live;
 }
 
-export interface LiveState<T> {
+interface LiveState<T> {
   /**
    * The newest snapshot. Until a question is answered it is the last one that this tab has had of it, else that of the
    * question before.

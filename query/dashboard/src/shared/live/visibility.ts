@@ -1,7 +1,7 @@
 import type { LiveClient } from './client';
 
 /** What is asked of a document. */
-export interface Page {
+interface Page {
   readonly hidden: boolean;
   addEventListener(type: 'visibilitychange', react: () => void): void;
 }

@@ -1,7 +1,7 @@
 /** More than this in a list is not read; typing narrows it. */
 export const longestList = 60;
 
-export interface Found {
+interface Found {
   values: string[];
   /** How many more match. */
   more: number;

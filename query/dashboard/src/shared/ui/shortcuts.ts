@@ -7,7 +7,7 @@ export const singleKeys = ref(localStorage.getItem(key) !== 'off');
 watch(singleKeys, (on) => localStorage.setItem(key, on ? 'on' : 'off'));
 
 /** What a press means: the name of the shortcut. "g f" is g and then f within a second. */
-export type Shortcuts = Record<string, () => void>;
+type Shortcuts = Record<string, () => void>;
 
 const patience = 1_000;
 

@@ -3,7 +3,7 @@ import { computed, ref, watchEffect } from 'vue';
 const key = 'millrace.theme';
 
 export const themes = ['system', 'light', 'dark'] as const;
-export type Theme = (typeof themes)[number];
+type Theme = (typeof themes)[number];
 
 const preferred = (query: string) => {
   const list = window.matchMedia(query);
