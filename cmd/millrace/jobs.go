@@ -35,7 +35,7 @@ func (n *node) takeJobs() (of share, err error) {
 	}
 	return share{
 		parts:  []part{{"events", service.Run}},
-		routes: []func(endpoint.API){ingestjobs.New(n.stores.jobs, n.stores.acts).Register},
+		routes: []func(endpoint.API){ingestjobs.New(n.stores.sources, n.stores.jobs, n.stores.acts).RegisterJobs},
 		gauges: service.Gauges(),
 	}, nil
 }
@@ -43,7 +43,7 @@ func (n *node) takeJobs() (of share, err error) {
 // readJobs tells of jobs, their runs, and whether they have run when they should.
 func (n *node) readJobs() (of share, err error) {
 	return share{routes: []func(endpoint.API){
-		queryjobs.New(n.stores.jobs, n.stores.acts).Register, queryjobs.NewAudit(n.database.pool).Register,
+		queryjobs.New(n.stores.sources, n.stores.jobs, n.stores.acts).RegisterJobs,
 	}}, nil
 }
 

@@ -1,12 +1,12 @@
 package main
 
 import (
-	ingestsources "github.com/millrace-io/millrace/ingest/sources"
+	ingestjobs "github.com/millrace-io/millrace/ingest/jobs"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/jobs"
 	"github.com/millrace-io/millrace/internal/outbox"
 	"github.com/millrace-io/millrace/internal/sources"
-	querysources "github.com/millrace-io/millrace/query/sources"
+	queryjobs "github.com/millrace-io/millrace/query/jobs"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -39,11 +39,13 @@ func (n *node) takeSources() (of share, err error) {
 	}
 	return share{
 		parts:  []part{{"events", events.Run}},
-		routes: []func(endpoint.API){ingestsources.New(n.stores.sources, n.stores.acts).Register},
+		routes: []func(endpoint.API){ingestjobs.New(n.stores.sources, n.stores.jobs, n.stores.acts).RegisterSources},
 	}, nil
 }
 
 // readSources tells of the sources.
 func (n *node) readSources() (of share, err error) {
-	return share{routes: []func(endpoint.API){querysources.New(n.stores.sources, n.stores.acts).Register}}, nil
+	return share{routes: []func(endpoint.API){
+		queryjobs.New(n.stores.sources, n.stores.jobs, n.stores.acts).RegisterSources,
+	}}, nil
 }

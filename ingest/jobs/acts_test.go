@@ -47,14 +47,14 @@ func TestAct(t *testing.T) {
 	for i := range 20 {
 		id, f := uuid.New(), source.New()
 		f.Name, f.URL = fmt.Sprintf("source %d", i), "https://example.com"
-		s.store.Tell(source.Created, id, f)
+		s.jobs.Tell(source.Created, id, f)
 		if i == 0 {
-			s.store.Tell(source.Disabled, id, source.Toggle{Reason: "why"})
+			s.jobs.Tell(source.Disabled, id, source.Toggle{Reason: "why"})
 		}
 	}
 	count := func(f jobs.Filter) int64 {
 		t.Helper()
-		n, err := s.store.Count(t.Context(), f)
+		n, err := s.jobs.Count(t.Context(), f)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,10 +102,10 @@ func TestActMeanwhile(t *testing.T) {
 	if s.Into(&a, 201, status, text); a.Matched != 3 {
 		t.Fatal(text)
 	}
-	if _, err := s.store.Do(t.Context(), jobs.OpPause, paused.ID); err != nil {
+	if _, err := s.jobs.Do(t.Context(), jobs.OpPause, paused.ID); err != nil {
 		t.Fatal(err)
 	}
-	s.store.Tell(source.Deleted, gone.SourceID, source.Deletion{Reason: "why"})
+	s.jobs.Tell(source.Deleted, gone.SourceID, source.Deletion{Reason: "why"})
 	if _, err := s.bulk.Step(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestActOfSources(t *testing.T) {
 	if a := s.act(`{"move":"pause","filter":{"has_source":"true"}}`, 1); a.Done != 1 || a.Failed != 0 {
 		t.Errorf("%+v", a)
 	}
-	if d, err := s.store.Get(t.Context(), unlisted.ID); err != nil || d.Status != job.Pending {
+	if d, err := s.jobs.Get(t.Context(), unlisted.ID); err != nil || d.Status != job.Pending {
 		t.Errorf("%+v, %v", d.Job, err)
 	}
 	if a := s.act(`{"move":"pause","filter":{"has_source":"false"}}`, 2); a.Done != 1 || a.Failed != 1 {
@@ -182,7 +182,7 @@ func TestActRules(t *testing.T) {
 	}
 }
 
-// TestActDescribed: the description of records of acts names the moves and the filter of jobs.
+// TestActDescribed: the description of records of acts names the moves and the filters of sources and of jobs.
 func TestActDescribed(t *testing.T) {
 	s := serve(t, auth.New(auth.Config{}))
 	var api struct {
@@ -199,8 +199,10 @@ func TestActDescribed(t *testing.T) {
 	s.Into(&api, 200, status, text)
 	for _, name := range []string{"Act", "BegunAct"} {
 		of := api.Components.Schemas[name].Properties
-		if !slices.Contains(of["move"].Enum, "unskip-next") || len(of["filter"].AnyOf) != 1 ||
-			of["filter"].AnyOf[0]["$ref"] != "#/components/schemas/JobFilter" {
+		filters := of["filter"].AnyOf
+		if !slices.Contains(of["move"].Enum, "unskip-next") || !slices.Contains(of["move"].Enum, "delete") ||
+			len(filters) != 2 || filters[0]["$ref"] != "#/components/schemas/SourceFilter" ||
+			filters[1]["$ref"] != "#/components/schemas/JobFilter" {
 			t.Errorf("%s: %+v", name, of)
 		}
 	}

@@ -1,3 +1,3 @@
-// Package jobs takes the commands about jobs over HTTP: pausing, resuming and running
-// them at once, one or many, and setting how they run.
+// Package jobs takes the commands about sources and their jobs over HTTP: making, changing, importing, enabling,
+// disabling and deleting sources; pausing, resuming and running jobs at once, and setting how they run; one or many.
 package jobs

@@ -8,6 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/jobs"
@@ -16,15 +17,16 @@ import (
 
 // registerManual adds the routes of jobs that are made by hand.
 func (h *Handler) registerManual(api endpoint.API) {
+	admin := endpoint.For(auth.Admin)
 	manual := admin("make-job", "", "Make a job by hand",
 		"For a source that has none, with an interval or a cron expression. It does not follow its source in when "+
 			"and how it runs. After a migration the answer is 410: Millrace makes a job for each source that is "+
-			"enabled.")
-	manual.Unchecked, manual.Bodiless, manual.Errors = true, false, []int{http.StatusGone}
+			"enabled.").WithoutCheck()
+	manual.Errors = []int{http.StatusGone}
 	endpoint.Post(api, manual, h.make)
 	endpoint.Post(api, admin("migrate-jobs", "/migrate", "Have jobs that were made by hand follow their sources",
 		"Sources that are enabled get the job that they lack, too. From then on no job is made by hand. With dry_run, "+
-			"nothing changes, and the answer says what would."), h.migrate)
+			"nothing changes, and the answer says what would.").WithoutBody(), h.migrate)
 }
 
 // ManualJob is what somebody says of a job that he makes.
@@ -63,7 +65,7 @@ func (MadeJob) Made() bool { return true }
 
 // make says what is wrong with a request only while it could do something.
 func (h *Handler) make(ctx context.Context, in *MakeJobRequest) (MadeJob, error) {
-	migrated, err := h.store.Migrated(ctx)
+	migrated, err := h.jobs.Migrated(ctx)
 	if err != nil {
 		return MadeJob{}, err
 	}
@@ -73,7 +75,7 @@ func (h *Handler) make(ctx context.Context, in *MakeJobRequest) (MadeJob, error)
 	if migrated {
 		return MadeJob{}, gone()
 	}
-	made, err := h.store.Make(ctx, in.Body.draft)
+	made, err := h.jobs.Make(ctx, in.Body.draft)
 	var taken *jobs.TakenError
 	switch {
 	case errors.Is(err, jobs.ErrMigrated):
@@ -113,7 +115,7 @@ type MigratedJobs struct {
 }
 
 func (h *Handler) migrate(ctx context.Context, in *MigrateJobsRequest) (MigratedJobs, error) {
-	all, err := h.store.Migrate(ctx, in.DryRun)
+	all, err := h.jobs.Migrate(ctx, in.DryRun)
 	if all == nil {
 		all = []jobs.MigratedJob{}
 	}

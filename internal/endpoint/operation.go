@@ -110,6 +110,12 @@ func (op Operation) WithoutBody() Operation {
 	return op
 }
 
+// WithoutCheck leaves the body to its own Check.
+func (op Operation) WithoutCheck() Operation {
+	op.Unchecked = true
+	return op
+}
+
 // Get registers an operation that reads.
 func Get[In, Out any, P Request[In]](a API, op Operation, do func(context.Context, *In) (Out, error)) {
 	handle(a, a.read(op), op, do)

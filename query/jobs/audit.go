@@ -6,7 +6,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/endpoint"
@@ -16,26 +15,14 @@ import (
 	"github.com/millrace-io/millrace/schemas/source"
 )
 
-// Audit answers the audit.
-type Audit struct{ pool *pgxpool.Pool }
-
-// NewAudit returns the handler; Register puts it on a server.
-func NewAudit(pool *pgxpool.Pool) *Audit { return &Audit{pool} }
-
-// Register adds the route, for callers with the scope read.
-func (h *Audit) Register(api endpoint.API) {
-	api = api.At("/jobs", "Jobs")
-	endpoint.Get(api, endpoint.Operation{
-		ID: "audit-jobs", Path: "/audit", Summary: "Compare what became of due times with what schedules say",
-		Text: "Computes the due times of all jobs anew, also of those that were deleted since, and looks for each " +
-			"in the ledger. It reads as much as there is: ask for a day at a time where many jobs run often.",
-		Scope: auth.Read,
-	}, h.audit)
-	endpoint.Get(api, endpoint.Operation{
-		ID: "list-upcoming-runs", Path: "/{id}/upcoming", Summary: "The next due times of a job",
-		Text:  "By the schedule that it has, with the changes of clocks between them.",
-		Scope: auth.Read,
-	}, h.upcoming)
+// registerAudit adds what the ledger and the schedules of jobs say.
+func (h *Handler) registerAudit(api endpoint.API) {
+	read := endpoint.For(auth.Read)
+	endpoint.Get(api, read("audit-jobs", "/audit", "Compare what became of due times with what schedules say",
+		"Computes the due times of all jobs anew, also of those that were deleted since, and looks for each in the "+
+			"ledger. It reads as much as there is: ask for a day at a time where many jobs run often."), h.audit)
+	endpoint.Get(api, read("list-upcoming-runs", "/{id}/upcoming", "The next due times of a job",
+		"By the schedule that it has, with the changes of clocks between them."), h.upcoming)
 }
 
 // UpcomingRequest names a job.
@@ -51,8 +38,8 @@ func (r *UpcomingRequest) Resolve(ctx huma.Context) []error {
 	return append(r.Params.Resolve(ctx), endpoint.Faults(source.ReadID("id", r.ID, &r.id))...)
 }
 
-func (h *Audit) upcoming(ctx context.Context, in *UpcomingRequest) (ledger.Upcoming, error) {
-	u, err := ledger.Next(ctx, h.pool, in.id, in.Limit)
+func (h *Handler) upcoming(ctx context.Context, in *UpcomingRequest) (ledger.Upcoming, error) {
+	u, err := ledger.Next(ctx, h.jobs.Pool(), in.id, in.Limit)
 	switch {
 	case errors.Is(err, ledger.ErrNoJob):
 		return ledger.Upcoming{}, endpoint.NotFound("id", "must be that of a job")
@@ -62,15 +49,15 @@ func (h *Audit) upcoming(ctx context.Context, in *UpcomingRequest) (ledger.Upcom
 	return *u, nil
 }
 
-// Request are the parameters of an audit.
-type Request struct {
+// AuditRequest are the parameters of an audit.
+type AuditRequest struct {
 	httpapi.Params
 	From instant.Time `query:"from" required:"true" format:"date-time" doc:"Due times from then on" example:"2026-02-10T00:00:00Z"`
 	To   instant.Time `query:"to" required:"true" format:"date-time" doc:"Due times before; those to come are left out" example:"2026-02-11T00:00:00Z"`
 }
 
 // Resolve implements huma.Resolver.
-func (r *Request) Resolve(ctx huma.Context) []error {
+func (r *AuditRequest) Resolve(ctx huma.Context) []error {
 	errs := r.Params.Resolve(ctx)
 	if !r.From.IsZero() && !r.To.IsZero() && !r.From.Before(r.To.Time) {
 		errs = append(errs, httpapi.FieldError{Field: "to", Code: "order", Rule: "must be after from"})
@@ -78,8 +65,8 @@ func (r *Request) Resolve(ctx huma.Context) []error {
 	return errs
 }
 
-func (h *Audit) audit(ctx context.Context, in *Request) (ledger.JobAudit, error) {
-	r, err := ledger.Audit(ctx, h.pool, in.From.Time, in.To.Time)
+func (h *Handler) audit(ctx context.Context, in *AuditRequest) (ledger.JobAudit, error) {
+	r, err := ledger.Audit(ctx, h.jobs.Pool(), in.From.Time, in.To.Time)
 	if err != nil {
 		return ledger.JobAudit{}, err
 	}

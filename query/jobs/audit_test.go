@@ -8,15 +8,12 @@ import (
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/ledger"
-	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
 )
 
 // TestAudit asks over HTTP about a job whose schedule has ended, and none of whose two
 // due times has a row.
 func TestAudit(t *testing.T) {
-	t.Parallel()
-	s := trackingtest.New(t, &engine)
-	s.Serve(auth.New(auth.Config{}), NewAudit(s.Store.Pool()))
+	s := serve(t, auth.New(auth.Config{}))
 	id := uuid.New()
 	_, err := s.Store.Pool().Exec(t.Context(), `INSERT INTO millrace.job_schedule (job_id, version, from_at,
 		to_at, paused, kind,
@@ -45,9 +42,7 @@ func TestAudit(t *testing.T) {
 
 // TestUpcoming asks for the due times of a job around a change of clocks.
 func TestUpcoming(t *testing.T) {
-	t.Parallel()
-	s := trackingtest.New(t, &engine)
-	s.Serve(auth.New(auth.Config{}), NewAudit(s.Store.Pool()))
+	s := serve(t, auth.New(auth.Config{}))
 	id := uuid.New()
 	for _, sql := range []string{
 		`INSERT INTO millrace.job_settings (id, source_id, source_name, url, rate_limit, max_depth, selectors,

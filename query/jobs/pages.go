@@ -34,9 +34,9 @@ func (r *ListExecutionsRequest) Resolve(ctx huma.Context) []error {
 type ExecutionPage struct{ reads.List[job.Execution] }
 
 func (h *Handler) executions(ctx context.Context, in *ListExecutionsRequest) (ExecutionPage, error) {
-	all, err := h.store.Executions(ctx, in.id, in.Status, in.before, in.Limit+1)
+	all, err := h.jobs.Executions(ctx, in.id, in.Status, in.before, in.Limit+1)
 	if err == nil && len(all) == 0 {
-		err = h.store.SourceKnown(ctx, in.id)
+		err = h.jobs.SourceKnown(ctx, in.id)
 	}
 	page := ExecutionPage{
 		reads.ListOf(executionCursor, all, in.Limit, func(e job.Execution) uuid.UUID { return e.ID }),
@@ -73,9 +73,9 @@ func (h *Handler) ledger(ctx context.Context, in *JobLedgerRequest) (JobLedgerPa
 		ran := in.Ran == "true"
 		span.Ran = &ran
 	}
-	all, err := h.store.Ledger(ctx, in.UUID, span, in.before, in.Limit+1)
+	all, err := h.jobs.Ledger(ctx, in.UUID, span, in.before, in.Limit+1)
 	if err == nil && len(all) == 0 {
-		err = h.store.Known(ctx, in.UUID)
+		err = h.jobs.Known(ctx, in.UUID)
 	}
 	return JobLedgerPage{
 		reads.ListOf(ledgerCursor, all, in.Limit, func(d job.Decision) time.Time { return d.DueAt }),
@@ -138,7 +138,7 @@ type EventLogPage struct{ reads.List[job.ProcessedEvent] }
 
 func (h *Handler) events(ctx context.Context, in *EventLogRequest) (EventLogPage, error) {
 	l := jobs.Log{Source: in.source, Type: in.Type, Outcome: in.Outcome}
-	all, err := h.store.Events(ctx, l, in.before, in.Limit+1)
+	all, err := h.jobs.Events(ctx, l, in.before, in.Limit+1)
 	return EventLogPage{reads.ListOf(eventCursor, all, in.Limit, func(e job.ProcessedEvent) jobs.Place {
 		return jobs.Place{At: e.ProcessedAt, ID: e.EventID}
 	})}, err

@@ -1,9 +1,8 @@
-package sources
+package jobs
 
 import (
 	"fmt"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -11,46 +10,22 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/millrace-io/millrace/internal/auth"
-	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
-	"github.com/millrace-io/millrace/internal/sources"
 	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
 	"github.com/millrace-io/millrace/schemas/source"
 )
 
-var engine embeddedtest.Postgres
-
-func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
-
-// site is a server with the reads on a database of its own.
-type site struct {
-	*trackingtest.Site
-	store *sources.Store
-}
-
-func serve(t *testing.T, a *auth.Auth) *site {
-	t.Helper()
-	t.Parallel()
-	s := &site{Site: trackingtest.New(t, &engine)}
-	var err error
-	if s.store, err = sources.New(s.Store.Pool()); err != nil {
-		t.Fatal(err)
-	}
-	s.Serve(a, New(s.store, s.Acts(s.store.Subject())))
-	return s
-}
-
 func (s *site) create(draft string) source.CrawlSource {
 	s.T.Helper()
-	made, err := s.store.Create(s.T.Context(), source.ReadDraft([]byte(draft)).Over(source.New()))
+	made, err := s.sources.Create(s.T.Context(), source.ReadDraft([]byte(draft)).Over(source.New()))
 	if err != nil {
 		s.T.Fatal(err)
 	}
 	return made
 }
 
-// TestPages: the pages of a list have each source once, in the order in which they
+// TestPagesOfSources: the pages of a list have each source once, in the order in which they
 // were made, whatever is added and deleted between them.
-func TestPages(t *testing.T) {
+func TestPagesOfSources(t *testing.T) {
 	s := serve(t, auth.New(auth.Config{}))
 	if status, text := s.Get("/sources"); status != 200 || text != `{"items":[],"total":0}` {
 		t.Errorf("no sources: %d %s", status, text)
@@ -71,7 +46,7 @@ func TestPages(t *testing.T) {
 			t.Errorf("total is %d", page.Total)
 		}
 		last := page.Items[len(page.Items)-1]
-		if err := s.store.Delete(t.Context(), last.ID, "why"); err != nil { // the place is kept all the same
+		if err := s.sources.Delete(t.Context(), last.ID, "why"); err != nil { // the place is kept all the same
 			t.Fatal(err)
 		}
 		s.create(`{"name":"late","url":"https://e.com"}`)
@@ -84,8 +59,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestFilters: filters are read from the address, and what is wrong with one is said.
-func TestFilters(t *testing.T) {
+// TestFiltersOfSources: filters are read from the address, and what is wrong with one is said.
+func TestFiltersOfSources(t *testing.T) {
 	s := serve(t, auth.New(auth.Config{}))
 	made := s.create(`{"name":"Ängel","url":"https://example.com/100%","priority":"high","enabled":false}`)
 	other := s.create(`{"name":"other","url":"https://e.com"}`)

@@ -1,4 +1,4 @@
-package sources
+package jobs
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
-	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
@@ -15,27 +14,15 @@ import (
 	"github.com/millrace-io/millrace/schemas/source"
 )
 
-// Handler answers the commands.
-type Handler struct {
-	store *sources.Store
-	acts  *acts.Store
-}
-
-// New returns the handler; Register puts it on a server.
-func New(store *sources.Store, bulk *acts.Store) *Handler { return &Handler{store, bulk} }
-
-// Register adds the routes, for callers with the scope admin.
-func (h *Handler) Register(api endpoint.API) {
+// RegisterSources adds the routes of sources, for callers with the scope admin.
+func (h *Handler) RegisterSources(api endpoint.API) {
 	api = sources.API(api)
 	admin := endpoint.For(auth.Admin)
-	create := admin("create-source", "", "Make a source", "name and url are required. Publishes SOURCE_CREATED.")
-	create.Unchecked = true
-	endpoint.Post(api, create, h.create)
-	update := admin("update-source", "/{id}", "Change a source",
+	endpoint.Post(api, admin("create-source", "", "Make a source",
+		"name and url are required. Publishes SOURCE_CREATED.").WithoutCheck(), h.create)
+	endpoint.Put(api, admin("update-source", "/{id}", "Change a source",
 		"Fields that are left out stay as they are. Publishes SOURCE_UPDATED with what has changed, and "+
-			"SOURCE_ENABLED or SOURCE_DISABLED for enabled; nothing, if nothing has changed.")
-	update.Unchecked = true
-	endpoint.Put(api, update, h.update)
+			"SOURCE_ENABLED or SOURCE_DISABLED for enabled; nothing, if nothing has changed.").WithoutCheck(), h.update)
 	endpoint.DeleteNoContent(api, admin("delete-source", "/{id}", "Delete a source", "Publishes SOURCE_DELETED."),
 		h.delete)
 	endpoint.Post(api, admin("enable-source", "/{id}/enable", "Enable a source",
@@ -44,8 +31,8 @@ func (h *Handler) Register(api endpoint.API) {
 		"Publishes SOURCE_DISABLED, unless it is disabled. The body may be left out.").WithoutBody(), h.toggle(false))
 	endpoint.Post(api, admin("change-sources", "/bulk", "Enable, disable or delete up to 500 sources",
 		"In one transaction. The answer has a result for each member, in their order; those that do not exist keep "+
-			"no other back."), h.bulk)
-	h.registerActs(api)
+			"no other back."), h.bulkSources)
+	h.registerSourceActs(api)
 	h.registerImport(api)
 }
 
@@ -110,7 +97,7 @@ type MadeCrawlSource struct{ source.CrawlSource }
 func (MadeCrawlSource) Made() bool { return true }
 
 func (h *Handler) create(ctx context.Context, in *CreateSourceRequest) (MadeCrawlSource, error) {
-	made, err := h.store.Create(ctx, in.Body.draft.Over(source.New()))
+	made, err := h.sources.Create(ctx, in.Body.draft.Over(source.New()))
 	return MadeCrawlSource{made}, err
 }
 
@@ -130,7 +117,7 @@ func (r *UpdateSourceRequest) Resolve(ctx huma.Context) []error {
 }
 
 func (h *Handler) update(ctx context.Context, in *UpdateSourceRequest) (source.CrawlSource, error) {
-	return h.store.Update(ctx, in.id, in.Body.draft)
+	return h.sources.Update(ctx, in.id, in.Body.draft)
 }
 
 // DeleteSourceRequest deletes a source.
@@ -152,7 +139,7 @@ func checkReason(reason string) []error {
 }
 
 func (h *Handler) delete(ctx context.Context, in *DeleteSourceRequest) error {
-	return h.store.Delete(ctx, in.id, in.Reason)
+	return h.sources.Delete(ctx, in.id, in.Reason)
 }
 
 // ToggleReason says why a source is enabled or disabled.
@@ -181,6 +168,6 @@ func (r *ToggleSourceRequest) Resolve(ctx huma.Context) []error {
 
 func (h *Handler) toggle(enabled bool) func(context.Context, *ToggleSourceRequest) (source.CrawlSource, error) {
 	return func(ctx context.Context, in *ToggleSourceRequest) (source.CrawlSource, error) {
-		return h.store.Toggle(ctx, in.id, enabled, in.Body.reason())
+		return h.sources.Toggle(ctx, in.id, enabled, in.Body.reason())
 	}
 }

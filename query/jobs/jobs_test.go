@@ -14,7 +14,9 @@ import (
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/jobs"
+	"github.com/millrace-io/millrace/internal/sources"
 	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
 	"github.com/millrace-io/millrace/schemas/source"
 )
@@ -26,15 +28,28 @@ func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
 // site is a server with the reads on a database of its own.
 type site struct {
 	*trackingtest.Site
-	store *trackingtest.Jobs
+	sources *sources.Store
+	jobs    *trackingtest.Jobs
 }
 
-func serve(t *testing.T) *site {
+// both registers all routes.
+type both struct{ *Handler }
+
+func (h both) Register(api endpoint.API) {
+	h.RegisterSources(api)
+	h.RegisterJobs(api)
+}
+
+func serve(t *testing.T, a *auth.Auth) *site {
 	t.Helper()
 	t.Parallel()
 	s := &site{Site: trackingtest.New(t, &engine)}
-	s.store = s.Jobs(jobs.Config{})
-	s.Serve(auth.New(auth.Config{}), New(s.store.Store, s.Acts(s.store.Subject())))
+	var err error
+	if s.sources, err = sources.New(s.Store.Pool()); err != nil {
+		t.Fatal(err)
+	}
+	s.jobs = s.Jobs(jobs.Config{})
+	s.Serve(a, both{New(s.sources, s.jobs.Store, s.Acts(s.sources.Subject(), s.jobs.Subject()))})
 	return s
 }
 
@@ -44,7 +59,7 @@ func (s *site) made(n int) (ids []uuid.UUID) {
 		id, f := uuid.New(), source.New()
 		f.Name, f.URL, f.Priority = fmt.Sprintf("Source %d", i), fmt.Sprintf("https://example.com/%d",
 			i), source.Priorities[i%4]
-		s.store.Tell(source.Created, id, f)
+		s.jobs.Tell(source.Created, id, f)
 		ids = append(ids, id)
 	}
 	return ids
@@ -52,7 +67,7 @@ func (s *site) made(n int) (ids []uuid.UUID) {
 
 func (s *site) exec(sql string, args ...any) {
 	s.T.Helper()
-	if _, err := s.store.Pool().Exec(s.T.Context(), sql, args...); err != nil {
+	if _, err := s.jobs.Pool().Exec(s.T.Context(), sql, args...); err != nil {
 		s.T.Fatal(err)
 	}
 }
@@ -81,10 +96,10 @@ func (s *site) runs(of uuid.UUID, n int) {
 
 // TestShapes holds the answers of the contract to their members.
 func TestShapes(t *testing.T) {
-	s := serve(t)
+	s := serve(t, auth.New(auth.Config{}))
 	id := s.made(1)[0]
 	s.runs(id, 12)
-	d, err := s.store.OfSource(t.Context(), id)
+	d, err := s.jobs.OfSource(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,9 +148,9 @@ func TestShapes(t *testing.T) {
 
 // TestList: each job is on one page, once, and filters select.
 func TestList(t *testing.T) {
-	s := serve(t)
+	s := serve(t, auth.New(auth.Config{}))
 	ids := s.made(7)
-	s.store.Tell(source.Disabled, ids[0], nil)
+	s.jobs.Tell(source.Disabled, ids[0], nil)
 	s.exec(`INSERT INTO millrace.source (id, name, url, rate_limit, max_depth, enabled, selectors, priority)
 		VALUES ($1, 'Source 1', 'https://example.com/1', 10, 1, true, '{}', 'normal')`, ids[1])
 	names := func(query string) (all []string) {
@@ -177,7 +192,7 @@ func TestList(t *testing.T) {
 
 // TestHealth: the filter by health selects the jobs that say to be of it.
 func TestHealth(t *testing.T) {
-	s := serve(t)
+	s := serve(t, auth.New(auth.Config{}))
 	ids := s.made(7)
 	for i, c := range []struct {
 		status, failed string
@@ -214,9 +229,9 @@ func TestHealth(t *testing.T) {
 
 // TestPages walks over runs, due times and the log, a few at a time.
 func TestPages(t *testing.T) {
-	s := serve(t)
+	s := serve(t, auth.New(auth.Config{}))
 	id := s.made(1)[0]
-	d, err := s.store.OfSource(t.Context(), id)
+	d, err := s.jobs.OfSource(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +240,7 @@ func TestPages(t *testing.T) {
 	for i := range 5 {
 		s.exec(`INSERT INTO millrace.job_ledger (job_id, due_at, outcome, reason) VALUES ($1, $2, $3, 'why')`, d.ID,
 			due.Add(time.Duration(i)*time.Hour), []string{"skipped", "paused"}[i%2])
-		s.store.Tell(source.Disabled, id, nil)
+		s.jobs.Tell(source.Disabled, id, nil)
 	}
 	s.exec("UPDATE millrace.processed_events SET processed_at = date_trunc('hour', processed_at)") // the same of all
 	var articles []int
@@ -280,7 +295,7 @@ func TestPages(t *testing.T) {
 
 // TestRefused: bad input is answered by field and rule, and what is not there by 404.
 func TestRefused(t *testing.T) {
-	s := serve(t)
+	s := serve(t, auth.New(auth.Config{}))
 	none := uuid.NewString()
 	for path, want := range map[string]string{
 		"/jobs?limit=0":     "400 limit",

@@ -1,49 +1,22 @@
-package sources
+package jobs
 
 import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 
-	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
-	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/sources"
 	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
 	"github.com/millrace-io/millrace/schemas/source"
 )
 
-var engine embeddedtest.Postgres
-
-func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
-
-// site is a server with the commands on a database of its own.
-type site struct {
-	*trackingtest.Site
-	store *sources.Store
-	bulk  *acts.Store
-}
-
-func serve(t *testing.T, a *auth.Auth) *site {
-	t.Helper()
-	t.Parallel()
-	s := &site{Site: trackingtest.New(t, &engine)}
-	var err error
-	if s.store, err = sources.New(s.Store.Pool()); err != nil {
-		t.Fatal(err)
-	}
-	s.bulk = s.Acts(s.store.Subject())
-	s.Serve(a, New(s.store, s.bulk))
-	return s
-}
-
-// want sends a request, holds its status, and returns the source of the answer.
-func (s *site) want(status int, method, path, body string) (got source.CrawlSource) {
+// source sends a request, holds its status, and returns the source of the answer.
+func (s *site) source(status int, method, path, body string) (got source.CrawlSource) {
 	s.T.Helper()
 	n, text := s.Do(method, nil, path, body)
 	if n != status {
@@ -61,7 +34,7 @@ const example = `{"name":"Example News","url":"https://example.com","rate_limit"
 // TestSource goes the way of a source, by the letter of the contract.
 func TestSource(t *testing.T) {
 	s := serve(t, auth.New(auth.Config{}))
-	made := s.want(201, "POST", "/sources", example)
+	made := s.source(201, "POST", "/sources", example)
 	path := "/sources/" + made.ID.String()
 	fields := func(f source.Fields) string {
 		text, err := json.Marshal(f)
@@ -83,27 +56,27 @@ func TestSource(t *testing.T) {
 		{"PUT", path, `{}`, fmt.Sprintf(is, 6, false)},
 		{"PUT", path, example, fmt.Sprintf(is, 10, false)},
 	} {
-		got := s.want(200, c.method, c.path, c.body)
-		stored, err := s.store.Get(t.Context(), made.ID)
+		got := s.source(200, c.method, c.path, c.body)
+		stored, err := s.sources.Get(t.Context(), made.ID)
 		if text := fields(got.Fields); text != c.want || fields(stored.Fields) != c.want || err != nil {
 			t.Errorf("%s %s %s: %s, stored %+v, %v, want %s", c.method, c.path, c.body, text, stored, err, c.want)
 		}
 	}
-	s.want(204, "DELETE", path+"?reason=moved", "")
+	s.source(204, "DELETE", path+"?reason=moved", "")
 	for _, c := range [][3]string{
 		{"DELETE", path, ""},
 		{"PUT", path, `{"name":"b"}`},
 		{"POST", path + "/enable", ""},
 		{"POST", path + "/disable", "{}"},
 	} {
-		s.want(404, c[0], c[1], c[2])
+		s.source(404, c[0], c[1], c[2])
 	}
 }
 
-// TestRefused: bad input of every request is answered by field and rule.
-func TestRefused(t *testing.T) {
+// TestRefusedOfSources: bad input of every request is answered by field and rule.
+func TestRefusedOfSources(t *testing.T) {
 	s := serve(t, auth.New(auth.Config{}))
-	id := s.want(201, "POST", "/sources", example).ID.String()
+	id := s.source(201, "POST", "/sources", example).ID.String()
 	many := `"` + strings.Repeat(id+`","`, maxBulk) + id + `"`
 	for _, c := range []struct {
 		method, path, body, field, code string
@@ -140,17 +113,17 @@ func TestRefused(t *testing.T) {
 	if status, text := s.Do("POST", other, "/sources/"+id+"/disable", ""); status != 403 {
 		t.Errorf("a page of another origin: %d %s", status, text)
 	}
-	if now, err := s.store.Get(t.Context(), uuid.MustParse(id)); err != nil || !now.Enabled {
+	if now, err := s.sources.Get(t.Context(), uuid.MustParse(id)); err != nil || !now.Enabled {
 		t.Errorf("%+v, %v", now, err)
 	}
 }
 
-// TestBulk: 500 at once, and a result for each member, in their order.
-func TestBulk(t *testing.T) {
+// TestBulkSources: 500 at once, and a result for each member, in their order.
+func TestBulkSources(t *testing.T) {
 	s := serve(t, auth.New(auth.Config{}))
 	ids := make([]string, maxBulk)
 	for i := range ids {
-		made, err := s.store.Create(t.Context(), source.ReadDraft([]byte(example)).Over(source.New()))
+		made, err := s.sources.Create(t.Context(), source.ReadDraft([]byte(example)).Over(source.New()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,13 +146,13 @@ func TestBulk(t *testing.T) {
 		}
 	}
 	no := false
-	if n, err := s.store.Count(t.Context(), sources.Filter{Enabled: &no}); n != maxBulk-2 || err != nil {
+	if n, err := s.sources.Count(t.Context(), sources.Filter{Enabled: &no}); n != maxBulk-2 || err != nil {
 		t.Errorf("%d are disabled, %v", n, err)
 	}
 }
 
-// TestScope: nobody but an operator changes sources.
-func TestScope(t *testing.T) {
+// TestScopeOfSources: nobody but an operator changes sources.
+func TestScopeOfSources(t *testing.T) {
 	s := serve(t, auth.New(auth.Config{Secret: trackingtest.Secret}))
 	id := uuid.NewString()
 	for scope, want := range map[auth.Scope]int{
@@ -201,7 +174,7 @@ func TestScope(t *testing.T) {
 		if scope == auth.Admin {
 			made, bulk = 201, 200
 		}
-		s.want(made, "POST", "/sources", example)
-		s.want(bulk, "POST", "/sources/bulk", `{"operation":"enable","ids":["`+id+`"]}`)
+		s.source(made, "POST", "/sources", example)
+		s.source(bulk, "POST", "/sources/bulk", `{"operation":"enable","ids":["`+id+`"]}`)
 	}
 }

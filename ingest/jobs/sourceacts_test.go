@@ -1,4 +1,4 @@
-package sources
+package jobs
 
 import (
 	"context"
@@ -27,7 +27,7 @@ func (s *site) fill(n int) (ids []uuid.UUID) {
 		if i < n/2 {
 			f.Priority = "low"
 		}
-		made, err := s.store.Create(s.T.Context(), f)
+		made, err := s.sources.Create(s.T.Context(), f)
 		if err != nil {
 			s.T.Fatal(err)
 		}
@@ -65,9 +65,9 @@ func (s *site) finish(id int64) acts.Act {
 	}
 }
 
-// TestAct: what a filter matches is changed in turns, each source once with its event, and the
+// TestSourceAct: what a filter matches is changed in turns, each source once with its event, and the
 // same request with the same key is the same act.
-func TestAct(t *testing.T) {
+func TestSourceAct(t *testing.T) {
 	s := serve(t, auth.New(auth.Config{}))
 	ids := s.fill(1300)
 	created := s.number("SELECT count(*) FROM millrace.message_outbox")
@@ -91,10 +91,10 @@ func TestAct(t *testing.T) {
 		}
 	}
 	// One is gone when its turn comes, and one is of another priority.
-	if err := s.store.Delete(t.Context(), ids[1], "why"); err != nil {
+	if err := s.sources.Delete(t.Context(), ids[1], "why"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.store.Update(t.Context(), ids[2], source.ReadDraft([]byte(`{"priority":"high"}`))); err != nil {
+	if _, err := s.sources.Update(t.Context(), ids[2], source.ReadDraft([]byte(`{"priority":"high"}`))); err != nil {
 		t.Fatal(err)
 	}
 	a = s.finish(a.ID)
@@ -117,9 +117,9 @@ func TestAct(t *testing.T) {
 	}
 }
 
-// TestActRules: what cannot be is refused with its field, nothing matches without an error, and
+// TestSourceActRules: what cannot be is refused with its field, nothing matches without an error, and
 // an empty filter is all.
-func TestActRules(t *testing.T) {
+func TestSourceActRules(t *testing.T) {
 	s := serve(t, auth.New(auth.Config{}))
 	s.fill(30)
 	for _, c := range []struct{ body, field string }{
@@ -157,8 +157,8 @@ func TestActRules(t *testing.T) {
 	}
 }
 
-// TestActCutOff: a turn that is cut off anywhere was taken whole with its events or not at all.
-func TestActCutOff(t *testing.T) {
+// TestSourceActCutOff: a turn that is cut off anywhere was taken whole with its events or not at all.
+func TestSourceActCutOff(t *testing.T) {
 	s := serve(t, auth.New(auth.Config{}))
 	s.fill(1600)
 	a, _, err := s.bulk.Begin(t.Context(), acts.Request{
@@ -184,8 +184,8 @@ func TestActCutOff(t *testing.T) {
 	}
 }
 
-// TestActScope: only operators begin acts, and the key of one is not that of another.
-func TestActScope(t *testing.T) {
+// TestSourceActScope: only operators begin acts, and the key of one is not that of another.
+func TestSourceActScope(t *testing.T) {
 	s := serve(t, auth.New(auth.Config{Secret: trackingtest.Secret}))
 	s.fill(3)
 	s.CheckActScope("/sources/acts", `{"move":"delete","filter":{}}`)

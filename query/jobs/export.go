@@ -1,4 +1,4 @@
-package sources
+package jobs
 
 import (
 	"context"
@@ -79,7 +79,7 @@ func (h *Handler) serveExport(api endpoint.API) http.HandlerFunc {
 			httpapi.WriteProblem(w, endpoint.BadRequest(broken...))
 			return
 		}
-		first, err := h.store.List(r.Context(), selection.Filter(), uuid.Nil, exportPage)
+		first, err := h.sources.List(r.Context(), selection.Filter(), uuid.Nil, exportPage)
 		if err != nil {
 			api.Refuse(w, err)
 			return
@@ -96,7 +96,7 @@ func (h *Handler) export(
 ) error {
 	w.Header().Set("Content-Type", typeOf[format])
 	w.Header().Set("Content-Disposition", `attachment; filename="sources.`+format+`"`)
-	used, err := h.store.OverrideNames(ctx)
+	used, err := h.sources.OverrideNames(ctx)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (h *Handler) export(
 	})
 	list, err := sources.NewListWriter(format, w, columns)
 	for err == nil && len(page) > 0 {
-		overrides, failed := h.store.Overrides(ctx, page)
+		overrides, failed := h.sources.Overrides(ctx, page)
 		if failed != nil {
 			return failed
 		}
@@ -114,7 +114,7 @@ func (h *Handler) export(
 				return err
 			}
 		}
-		page, err = h.store.List(ctx, f, page[len(page)-1].ID, exportPage)
+		page, err = h.sources.List(ctx, f, page[len(page)-1].ID, exportPage)
 	}
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package sources
+package jobs
 
 import (
 	"context"
@@ -15,23 +15,14 @@ import (
 	"github.com/millrace-io/millrace/schemas/source"
 )
 
-// Handler answers the reads.
-type Handler struct {
-	store *sources.Store
-	acts  *acts.Store
-}
-
-// New returns the handler; Register puts it on a server.
-func New(store *sources.Store, bulk *acts.Store) *Handler { return &Handler{store, bulk} }
-
-// Register adds the routes, for callers with the scope read.
-func (h *Handler) Register(api endpoint.API) {
+// RegisterSources adds the routes of sources, for callers with the scope read.
+func (h *Handler) RegisterSources(api endpoint.API) {
 	api = sources.API(api)
 	read := endpoint.For(auth.Read)
-	endpoint.Get(api, read("list-sources", "", "Sources that are crawled, the oldest first"), h.list)
+	endpoint.Get(api, read("list-sources", "", "Sources that are crawled, the oldest first"), h.listSources)
 	endpoint.Get(api, read("count-sources-act", "/acts/count", "How many sources a bulk action would be about",
-		"The number of sources that the filter matches now. Nothing is done."), h.count)
-	endpoint.Get(api, read("get-source", "/{id}", "A source"), h.one)
+		"The number of sources that the filter matches now. Nothing is done."), h.countSources)
+	endpoint.Get(api, read("get-source", "/{id}", "A source"), h.source)
 	h.registerExport(api)
 }
 
@@ -61,7 +52,7 @@ func (r *ListSourcesRequest) Resolve(ctx huma.Context) []error {
 
 var sourceCursor = reads.IDs("sources")
 
-func (h *Handler) count(ctx context.Context, in *SelectSourcesRequest) (acts.ActCount, error) {
+func (h *Handler) countSources(ctx context.Context, in *SelectSourcesRequest) (acts.ActCount, error) {
 	return h.acts.Count(ctx, acts.Request{Subject: sources.Subject, Filter: in.SourceFilter})
 }
 
@@ -71,13 +62,13 @@ type CrawlSourcePage struct {
 	Total int64 `json:"total" doc:"How many sources the filters select, on all pages"`
 }
 
-func (h *Handler) list(ctx context.Context, in *ListSourcesRequest) (CrawlSourcePage, error) {
+func (h *Handler) listSources(ctx context.Context, in *ListSourcesRequest) (CrawlSourcePage, error) {
 	f := in.Filter()
-	all, err := h.store.List(ctx, f, in.after, in.Limit+1)
+	all, err := h.sources.List(ctx, f, in.after, in.Limit+1)
 	if err != nil {
 		return CrawlSourcePage{}, err
 	}
-	total, err := h.store.Count(ctx, f)
+	total, err := h.sources.Count(ctx, f)
 	return CrawlSourcePage{
 		reads.ListOf(sourceCursor, all, in.Limit, func(s source.CrawlSource) uuid.UUID { return s.ID }), total,
 	}, err
@@ -89,10 +80,10 @@ type SourceRequest struct {
 	ID string `path:"id" maxLength:"64" doc:"The source's UUID" example:"0199f0a2-7c1e-7000-8000-000000000001"`
 }
 
-func (h *Handler) one(ctx context.Context, in *SourceRequest) (source.CrawlSource, error) {
+func (h *Handler) source(ctx context.Context, in *SourceRequest) (source.CrawlSource, error) {
 	var id uuid.UUID
 	if err := source.ReadID("id", in.ID, &id); err != nil {
 		return source.CrawlSource{}, err
 	}
-	return h.store.Get(ctx, id)
+	return h.sources.Get(ctx, id)
 }

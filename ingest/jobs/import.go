@@ -1,4 +1,4 @@
-package sources
+package jobs
 
 import (
 	"bytes"
@@ -124,7 +124,7 @@ func (h *Handler) importList(ctx context.Context, format string, list []byte) (I
 	}
 	done.IgnoredColumns = append(done.IgnoredColumns, ignored...)
 	for batch := range slices.Chunk(drafts, importBatch) {
-		n, err := h.store.Import(ctx, batch)
+		n, err := h.sources.Import(ctx, batch)
 		if err != nil {
 			return done, fmt.Errorf("after %d sources: %w", done.Created+done.Updated+done.Unchanged, err)
 		}

@@ -1,2 +1,0 @@
-// Package sources answers reads of the sources that are crawled.
-package sources
