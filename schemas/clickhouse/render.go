@@ -45,13 +45,21 @@ func (t Topology) render(migrations fs.FS) (fs.FS, error) {
 	return out, nil
 }
 
+// shardsJoin stands before a view whose tables are spread by the same key, and are joined by it: on a cluster, each shard
+// has the view of its own rows, and a distributed table over them has its name.
+const shardsJoin = "-- +shards join"
+
 // renderFile rewrites each statement of a migration. Statements end with a
 // semicolon at the end of a line.
 func (t Topology) renderFile(text string) (string, error) {
 	var out, statement strings.Builder
+	rewrite := t.statements
 	for line := range strings.Lines(text) {
 		if trimmed := strings.TrimSpace(line); strings.HasPrefix(trimmed, "--") ||
 			(trimmed == "" && statement.Len() == 0) {
+			if trimmed == shardsJoin {
+				rewrite = t.joinedByShard
+			}
 			out.WriteString(line)
 			continue
 		}
@@ -59,7 +67,7 @@ func (t Topology) renderFile(text string) (string, error) {
 		if !strings.HasSuffix(strings.TrimSpace(line), ";") {
 			continue
 		}
-		for i, s := range t.statements(strings.TrimSuffix(strings.TrimSpace(statement.String()), ";")) {
+		for i, s := range rewrite(strings.TrimSuffix(strings.TrimSpace(statement.String()), ";")) {
 			if s == "" {
 				return "", fmt.Errorf("%w: %.60q", errStatement, statement.String())
 			}
@@ -69,6 +77,7 @@ func (t Topology) renderFile(text string) (string, error) {
 			out.WriteString(s + ";\n")
 		}
 		statement.Reset()
+		rewrite = t.statements
 	}
 	if strings.TrimSpace(statement.String()) != "" {
 		return "", fmt.Errorf("%w: it has no end: %.60q", errStatement, statement.String())
@@ -83,6 +92,7 @@ var (
 		`(?s)^CREATE TABLE (?:IF NOT EXISTS )?(\w+)\s*(\(.*\n\))\s*ENGINE = (\w+)(?:\((.*?)\))?(\s.*)?$`,
 	)
 	createView  = regexp.MustCompile(`(?s)^CREATE (OR REPLACE )?VIEW (?:IF NOT EXISTS )?(\w+)(\s.*)$`)
+	readTable   = regexp.MustCompile(`\bFROM \w+`)
 	drop        = regexp.MustCompile(`^DROP (TABLE|VIEW) (?:IF EXISTS )?(\w+)$`)
 	alter       = regexp.MustCompile(`(?s)^ALTER TABLE (\w+)(\s.*)$`)
 	columnsOnly = regexp.MustCompile(`(?s)^\s*(ADD|DROP|MODIFY|RENAME|COMMENT) COLUMN\s`)
@@ -121,6 +131,22 @@ func (t Topology) statements(s string) []string {
 		return []string{s}
 	}
 	return []string{""}
+}
+
+// joinedByShard creates a view on each server of the rows that it has, and a distributed table over them under the name of
+// the view, which may be there as a view.
+func (t Topology) joinedByShard(s string) []string {
+	m := createView.FindStringSubmatch(s)
+	if m == nil {
+		return []string{""}
+	}
+	local := t.Local(m[2])
+	body := readTable.ReplaceAllStringFunc(strings.ReplaceAll(m[3], "GLOBAL ", ""), t.Local)
+	return []string{
+		"CREATE OR REPLACE VIEW " + local + t.OnCluster() + body,
+		fmt.Sprintf("CREATE OR REPLACE TABLE %s%s AS %s\nENGINE = Distributed(%s, currentDatabase(), %s)",
+			m[2], t.OnCluster(), local, quoteText(t.Cluster), quoteText(local)),
+	}
 }
 
 // tables creates a table on each server, and a distributed one over
