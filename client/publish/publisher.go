@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,24 +47,14 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.MaxBatch == 0 {
-		c.MaxBatch = 1000
-	}
-	if c.MaxBatchBytes == 0 {
-		c.MaxBatchBytes = 4 << 20
-	}
-	if c.InFlight == 0 {
-		c.InFlight = 4
-	}
-	if c.Attempt == 0 {
-		c.Attempt = 5 * time.Second
-	}
+	c.MaxBatch = cmp.Or(c.MaxBatch, 1000)
+	c.MaxBatchBytes = cmp.Or(c.MaxBatchBytes, 4<<20)
+	c.InFlight = cmp.Or(c.InFlight, 4)
+	c.Attempt = cmp.Or(c.Attempt, 5*time.Second)
 	if c.Acked == nil {
 		c.Acked = func(string, uint64) {}
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c
 }
 

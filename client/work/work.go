@@ -1,6 +1,7 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -77,15 +78,9 @@ func (c Config) withDefaults() Config {
 		}
 		c.Worker = host + "-" + strconv.Itoa(os.Getpid()) + "-" + nuid.Next()[16:]
 	}
-	if c.Concurrency == 0 {
-		c.Concurrency = 10
-	}
-	if c.Grace == 0 {
-		c.Grace = 10 * time.Second
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Concurrency = cmp.Or(c.Concurrency, 10)
+	c.Grace = cmp.Or(c.Grace, 10*time.Second)
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c
 }
 

@@ -1,6 +1,7 @@
 package backfill
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,18 +51,12 @@ func (c Config) withDefaults() Config {
 	if c.Now.IsZero() {
 		c.Now = time.Now()
 	}
-	if c.Batch == 0 {
-		c.Batch = 500
-	}
-	if c.InFlight == 0 {
-		c.InFlight = 4
-	}
+	c.Batch = cmp.Or(c.Batch, 500)
+	c.InFlight = cmp.Or(c.InFlight, 4)
 	if c.Errors == nil {
 		c.Errors = io.Discard
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c
 }
 

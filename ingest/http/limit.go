@@ -1,6 +1,7 @@
 package ingesthttp
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/http"
@@ -32,15 +33,9 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	if l.Rate == 0 {
-		l.Rate = 1000
-	}
-	if l.Burst == 0 {
-		l.Burst = MaxEvents
-	}
-	if l.Callers == 0 {
-		l.Callers = 10_000
-	}
+	l.Rate = cmp.Or(l.Rate, 1000)
+	l.Burst = cmp.Or(l.Burst, MaxEvents)
+	l.Callers = cmp.Or(l.Callers, 10_000)
 	return l
 }
 

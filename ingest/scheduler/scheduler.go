@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -72,15 +73,9 @@ func New(cfg Config, deps Deps) (*Scheduler, error) {
 	if deps.Queues == nil || deps.Registry == nil || deps.Log == nil {
 		return nil, errors.New("scheduler: the queues, a registry and a logger are needed")
 	}
-	if cfg.Every == 0 {
-		cfg.Every = 50 * time.Millisecond
-	}
-	if cfg.Batch == 0 {
-		cfg.Batch = 500
-	}
-	if cfg.Page == 0 {
-		cfg.Page = 500
-	}
+	cfg.Every = cmp.Or(cfg.Every, 50*time.Millisecond)
+	cfg.Batch = cmp.Or(cfg.Batch, 500)
+	cfg.Page = cmp.Or(cfg.Page, 500)
 	if cfg.Every < 0 || cfg.Batch < 0 || cfg.Page < 0 {
 		return nil, errors.New("scheduler: Every, Batch and Page must be positive")
 	}

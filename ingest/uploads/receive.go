@@ -321,9 +321,7 @@ func (f *form) check(r uploads.Received) (_ uploads.Received, encoding string, d
 	if !plain(r.FileName) {
 		f.wrong("file", "name", "must have a name of at most 255 characters, without control characters")
 	}
-	if f.name == "" {
-		f.name = r.FileName
-	}
+	f.name = cmp.Or(f.name, r.FileName)
 	if len(f.errs) > 0 {
 		return r, "", 0, f.problem()
 	}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -66,30 +67,14 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Addr == "" {
-		c.Addr = "127.0.0.1:8075"
-	}
-	if c.BasePath == "" {
-		c.BasePath = "/api/v1"
-	}
-	if c.Version == "" {
-		c.Version = "dev"
-	}
-	if c.Connections == 0 {
-		c.Connections = connlimit.Share(0.75, 20_000)
-	}
-	if c.HeaderTimeout == 0 {
-		c.HeaderTimeout = 5 * time.Second
-	}
-	if c.BodyTimeout == 0 {
-		c.BodyTimeout = time.Minute
-	}
-	if c.WriteTimeout == 0 {
-		c.WriteTimeout = 30 * time.Second
-	}
-	if c.DrainTimeout == 0 {
-		c.DrainTimeout = 10 * time.Second
-	}
+	c.Addr = cmp.Or(c.Addr, "127.0.0.1:8075")
+	c.BasePath = cmp.Or(c.BasePath, "/api/v1")
+	c.Version = cmp.Or(c.Version, "dev")
+	c.Connections = cmp.Or(c.Connections, connlimit.Share(0.75, 20_000))
+	c.HeaderTimeout = cmp.Or(c.HeaderTimeout, 5*time.Second)
+	c.BodyTimeout = cmp.Or(c.BodyTimeout, time.Minute)
+	c.WriteTimeout = cmp.Or(c.WriteTimeout, 30*time.Second)
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, 10*time.Second)
 	return c
 }
 

@@ -1,6 +1,7 @@
 package integrity
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -85,18 +86,10 @@ func (c Config) withDefaults() Config {
 	if c.Streams == nil {
 		c.Streams = Streams()
 	}
-	if c.Every == 0 {
-		c.Every = time.Second
-	}
-	if c.ScrubEvery == 0 {
-		c.ScrubEvery = 24 * time.Hour
-	}
-	if c.ScrubShare == 0 {
-		c.ScrubShare = 0.1
-	}
-	if c.LeaderLag == 0 {
-		c.LeaderLag = 15 * time.Second
-	}
+	c.Every = cmp.Or(c.Every, time.Second)
+	c.ScrubEvery = cmp.Or(c.ScrubEvery, 24*time.Hour)
+	c.ScrubShare = cmp.Or(c.ScrubShare, 0.1)
+	c.LeaderLag = cmp.Or(c.LeaderLag, 15*time.Second)
 	return c
 }
 

@@ -1,6 +1,7 @@
 package uploads
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,21 +47,11 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() (Limits, error) {
-	if l.Bytes == 0 {
-		l.Bytes = 20 << 30
-	}
-	if l.File == 0 {
-		l.File = 2 << 30
-	}
-	if l.Open == 0 {
-		l.Open = 20
-	}
-	if l.Rows == 0 {
-		l.Rows = 20_000_000
-	}
-	if l.Parts == 0 {
-		l.Parts = 24 * time.Hour
-	}
+	l.Bytes = cmp.Or(l.Bytes, 20<<30)
+	l.File = cmp.Or(l.File, 2<<30)
+	l.Open = cmp.Or(l.Open, 20)
+	l.Rows = cmp.Or(l.Rows, 20_000_000)
+	l.Parts = cmp.Or(l.Parts, 24*time.Hour)
 	if l.Parts < 0 {
 		return l, errors.New("uploads: the time that a file may wait for its next part must not be negative")
 	}

@@ -1,6 +1,9 @@
 package fold
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Config of a Fold. The zero value of a field stands for its default.
 type Config struct {
@@ -28,21 +31,11 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.BatchMessages == 0 {
-		c.BatchMessages = 100_000
-	}
-	if c.MinInterval == 0 {
-		c.MinInterval = 150 * time.Millisecond
-	}
-	if c.MaxInterval == 0 {
-		c.MaxInterval = time.Second
-	}
-	if c.Lease == 0 {
-		c.Lease = 10 * time.Second
-	}
-	if c.LeaderLag == 0 {
-		c.LeaderLag = 15 * time.Second
-	}
+	c.BatchMessages = cmp.Or(c.BatchMessages, 100_000)
+	c.MinInterval = cmp.Or(c.MinInterval, 150*time.Millisecond)
+	c.MaxInterval = cmp.Or(c.MaxInterval, time.Second)
+	c.Lease = cmp.Or(c.Lease, 10*time.Second)
+	c.LeaderLag = cmp.Or(c.LeaderLag, 15*time.Second)
 	return c
 }
 

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,21 +84,11 @@ const answerWithin = 2 * time.Second
 var backoff = retry.Backoff{First: 50 * time.Millisecond, Most: 5 * time.Second}
 
 func (c Config) withDefaults() Config {
-	if c.BatchRows == 0 {
-		c.BatchRows = 100_000
-	}
-	if c.BatchBytes == 0 {
-		c.BatchBytes = 32 << 20
-	}
-	if c.Lease == 0 {
-		c.Lease = DefaultLease
-	}
-	if c.AuditEvery == 0 {
-		c.AuditEvery = auditEvery
-	}
-	if c.AuditShare == 0 {
-		c.AuditShare = auditShare
-	}
+	c.BatchRows = cmp.Or(c.BatchRows, 100_000)
+	c.BatchBytes = cmp.Or(c.BatchBytes, 32<<20)
+	c.Lease = cmp.Or(c.Lease, DefaultLease)
+	c.AuditEvery = cmp.Or(c.AuditEvery, auditEvery)
+	c.AuditShare = cmp.Or(c.AuditShare, auditShare)
 	if c.StreamLost == nil {
 		c.StreamLost = func() string { return "" }
 	}

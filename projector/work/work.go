@@ -1,6 +1,7 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -35,15 +36,9 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Poll == 0 {
-		c.Poll = 100 * time.Millisecond
-	}
-	if c.Streams.AckWait == 0 {
-		c.Streams.AckWait = 30 * time.Second
-	}
-	if c.MendEvery == 0 {
-		c.MendEvery = 300 * time.Millisecond
-	}
+	c.Poll = cmp.Or(c.Poll, 100*time.Millisecond)
+	c.Streams.AckWait = cmp.Or(c.Streams.AckWait, 30*time.Second)
+	c.MendEvery = cmp.Or(c.MendEvery, 300*time.Millisecond)
 	return c
 }
 

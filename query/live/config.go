@@ -1,6 +1,9 @@
 package live
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Config shapes a Hub. The zero value of a field stands for its default.
 type Config struct {
@@ -41,27 +44,13 @@ const DefaultFeeds = 256
 const maxMessage = 4 << 10
 
 func (c Config) withDefaults() Config {
-	for _, f := range []struct {
-		field  *int
-		preset int
-	}{{&c.Connections, 10_000}, {&c.Subscriptions, 32}, {&c.Feeds, DefaultFeeds}} {
-		if *f.field == 0 {
-			*f.field = f.preset
-		}
-	}
-	for _, f := range []struct {
-		field  *time.Duration
-		preset time.Duration
-	}{
-		{&c.Interval, 100 * time.Millisecond},
-		{&c.Refresh, 5 * time.Second},
-		{&c.WriteTimeout, 10 * time.Second},
-		{&c.PingInterval, 30 * time.Second},
-		{&c.Linger, time.Minute},
-	} {
-		if *f.field == 0 {
-			*f.field = f.preset
-		}
-	}
+	c.Connections = cmp.Or(c.Connections, 10_000)
+	c.Subscriptions = cmp.Or(c.Subscriptions, 32)
+	c.Feeds = cmp.Or(c.Feeds, DefaultFeeds)
+	c.Interval = cmp.Or(c.Interval, 100*time.Millisecond)
+	c.Refresh = cmp.Or(c.Refresh, 5*time.Second)
+	c.WriteTimeout = cmp.Or(c.WriteTimeout, 10*time.Second)
+	c.PingInterval = cmp.Or(c.PingInterval, 30*time.Second)
+	c.Linger = cmp.Or(c.Linger, time.Minute)
 	return c
 }

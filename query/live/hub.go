@@ -210,9 +210,7 @@ func (h *Hub) join(r reader, v View, question string, source Source) *feed {
 			key: key, epoch: fmt.Sprintf("%s.%d", h.epoch, h.made), made: h.made, source: source, every: v.Every, log: h.log,
 			readers: map[reader]int{},
 		}
-		if f.every == 0 {
-			f.every = h.cfg.Refresh
-		}
+		f.every = cmp.Or(f.every, h.cfg.Refresh)
 		h.feeds[key] = f
 	}
 	f.mu.Lock()

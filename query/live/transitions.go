@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -49,12 +50,8 @@ type Transitions struct {
 
 // NewTransitions returns feeds. Now is the place behind all that has happened.
 func NewTransitions(cfg TransitionsConfig, now func(context.Context) (queue.Place, error)) *Transitions {
-	if cfg.Poll == 0 {
-		cfg.Poll = 200 * time.Millisecond
-	}
-	if cfg.Feeds == 0 {
-		cfg.Feeds = 64
-	}
+	cfg.Poll = cmp.Or(cfg.Poll, 200*time.Millisecond)
+	cfg.Feeds = cmp.Or(cfg.Feeds, 64)
 	return &Transitions{cfg: cfg, now: now, open: NewSeats(cfg.Feeds)}
 }
 
@@ -105,10 +102,7 @@ func untilExpiry(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // place is where a reader begins.
 func (f *Transitions) place(r *http.Request) (queue.Place, error) {
-	last := r.Header.Get("Last-Event-ID")
-	if last == "" {
-		last = r.URL.Query().Get("last_event_id")
-	}
+	last := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("last_event_id"))
 	if last == "" {
 		return f.now(r.Context())
 	}

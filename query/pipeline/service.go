@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,21 +100,11 @@ func New(cfg Config, deps Deps) (*Service, error) {
 			"pipeline queries: ClickHouse, NATS, JetStream, a logger and a metrics registry are needed",
 		)
 	}
-	if cfg.QueryTimeout == 0 {
-		cfg.QueryTimeout = 10 * time.Second
-	}
-	if cfg.ExactEvents == 0 {
-		cfg.ExactEvents = 2_000_000
-	}
-	if cfg.MostExact == 0 {
-		cfg.MostExact = 10_000_000
-	}
-	if cfg.MaxSources == 0 {
-		cfg.MaxSources = live.DefaultFeeds
-	}
-	if cfg.KeepSlow == 0 {
-		cfg.KeepSlow = 10 * time.Second
-	}
+	cfg.QueryTimeout = cmp.Or(cfg.QueryTimeout, 10*time.Second)
+	cfg.ExactEvents = cmp.Or(cfg.ExactEvents, 2_000_000)
+	cfg.MostExact = cmp.Or(cfg.MostExact, 10_000_000)
+	cfg.MaxSources = cmp.Or(cfg.MaxSources, live.DefaultFeeds)
+	cfg.KeepSlow = cmp.Or(cfg.KeepSlow, 10*time.Second)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}

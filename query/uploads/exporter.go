@@ -1,6 +1,7 @@
 package uploads
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,15 +38,9 @@ func NewExporter(cfg ExporterConfig, store *uploads.Store, files *uploads.Files,
 	if store == nil || files == nil || log == nil {
 		return nil, errors.New("exports of uploads: the state, files and a logger are needed")
 	}
-	if cfg.Parallel == 0 {
-		cfg.Parallel = 2
-	}
-	if cfg.Keep == 0 {
-		cfg.Keep = 24 * time.Hour
-	}
-	if cfg.MaxBytes == 0 {
-		cfg.MaxBytes = 20 << 30
-	}
+	cfg.Parallel = cmp.Or(cfg.Parallel, 2)
+	cfg.Keep = cmp.Or(cfg.Keep, 24*time.Hour)
+	cfg.MaxBytes = cmp.Or(cfg.MaxBytes, 20<<30)
 	if cfg.Parallel < 1 || cfg.Keep < 0 || cfg.MaxBytes < 1 {
 		return nil, errors.New("exports of uploads: want at least 1 at a time, 1 byte, and a retention above 0")
 	}

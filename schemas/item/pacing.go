@@ -1,6 +1,7 @@
 package item
 
 import (
+	"cmp"
 	"errors"
 	"time"
 )
@@ -25,21 +26,14 @@ const longestPace = 24 * time.Hour
 
 // WithDefaults returns the pacing with defaults in place of zeros, or an error that names what is wrong.
 func (p Pacing) WithDefaults() (Pacing, error) {
-	for _, of := range []struct {
-		value    *time.Duration
-		standard time.Duration
-	}{
-		{&p.Throttled, 10 * time.Second},
-		{&p.Server, 5 * time.Second},
-		{&p.Network, 2 * time.Second},
-		{&p.Delay, 200 * time.Millisecond},
-		{&p.MostDelay, 10 * time.Second},
-		{&p.Quiet, time.Minute},
-	} {
-		if *of.value == 0 {
-			*of.value = of.standard
-		}
-		if *of.value < time.Millisecond || *of.value > longestPace {
+	p.Throttled = cmp.Or(p.Throttled, 10*time.Second)
+	p.Server = cmp.Or(p.Server, 5*time.Second)
+	p.Network = cmp.Or(p.Network, 2*time.Second)
+	p.Delay = cmp.Or(p.Delay, 200*time.Millisecond)
+	p.MostDelay = cmp.Or(p.MostDelay, 10*time.Second)
+	p.Quiet = cmp.Or(p.Quiet, time.Minute)
+	for _, wait := range []time.Duration{p.Throttled, p.Server, p.Network, p.Delay, p.MostDelay, p.Quiet} {
+		if wait < time.Millisecond || wait > longestPace {
 			return p, errors.New("waits after errors: want 1 ms to 24 hours")
 		}
 	}

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,15 +64,9 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Replicas == 0 {
-		c.Replicas = 1
-	}
-	if c.DedupWindow == 0 {
-		c.DedupWindow = MinDedupWindow
-	}
-	if c.MaxBytes == 0 {
-		c.MaxBytes = -1
-	}
+	c.Replicas = cmp.Or(c.Replicas, 1)
+	c.DedupWindow = cmp.Or(c.DedupWindow, MinDedupWindow)
+	c.MaxBytes = cmp.Or(c.MaxBytes, -1)
 	return c
 }
 

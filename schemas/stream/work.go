@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,15 +57,9 @@ type WorkConfig struct {
 }
 
 func (c WorkConfig) withDefaults() WorkConfig {
-	if c.Replicas == 0 {
-		c.Replicas = 1
-	}
-	if c.AckWait == 0 {
-		c.AckWait = 30 * time.Second
-	}
-	if c.MaxAge == 0 {
-		c.MaxAge = 7 * 24 * time.Hour
-	}
+	c.Replicas = cmp.Or(c.Replicas, 1)
+	c.AckWait = cmp.Or(c.AckWait, 30*time.Second)
+	c.MaxAge = cmp.Or(c.MaxAge, 7*24*time.Hour)
 	return c
 }
 

@@ -1,6 +1,7 @@
 package uploads
 
 import (
+	"cmp"
 	"errors"
 	"time"
 )
@@ -16,21 +17,11 @@ type Bounds struct {
 
 // WithDefaults returns the bounds with defaults in place of zeros, or an error that names the setting.
 func (b Bounds) WithDefaults() (Bounds, error) {
-	if b.MinRows == 0 {
-		b.MinRows = 64
-	}
-	if b.MaxRows == 0 {
-		b.MaxRows = 10_000
-	}
-	if b.MaxBytes == 0 {
-		b.MaxBytes = 4 << 20
-	}
-	if b.P50 == 0 {
-		b.P50 = 100 * time.Millisecond
-	}
-	if b.P95 == 0 {
-		b.P95 = 500 * time.Millisecond
-	}
+	b.MinRows = cmp.Or(b.MinRows, 64)
+	b.MaxRows = cmp.Or(b.MaxRows, 10_000)
+	b.MaxBytes = cmp.Or(b.MaxBytes, 4<<20)
+	b.P50 = cmp.Or(b.P50, 100*time.Millisecond)
+	b.P95 = cmp.Or(b.P95, 500*time.Millisecond)
 	switch {
 	case b.MinRows < 1 || b.MaxRows < b.MinRows || b.MaxRows > 100_000:
 		return b, errors.New("batches: want 1 <= MINIMUM <= MAXIMUM <= 100000 rows")
@@ -68,9 +59,7 @@ const weight = 0.4
 // Took tells how long a batch of so many rows took, and whether it waited for a connection. Batches that
 // are not full, as at the end of a file or where rows are large, say nothing about larger ones.
 func (b *Batch) Took(rows int, took time.Duration, waited bool) {
-	if b.mean == 0 {
-		b.mean = took
-	}
+	b.mean = cmp.Or(b.mean, took)
 	b.mean += time.Duration(weight * float64(took-b.mean))
 	switch {
 	case waited, b.mean > b.bounds.P95:

@@ -1,6 +1,7 @@
 package uploads
 
 import (
+	"cmp"
 	"errors"
 	"time"
 )
@@ -16,18 +17,10 @@ type Pace struct {
 
 // WithDefaults returns the pace with defaults in place of zeros, or an error that names the setting.
 func (p Pace) WithDefaults() (Pace, error) {
-	if p.Target == 0 {
-		p.Target = 5 * time.Second
-	}
-	if p.Min == 0 {
-		p.Min = 16
-	}
-	if p.Max == 0 {
-		p.Max = 2000
-	}
-	if p.Safety == 0 {
-		p.Safety = 0.7
-	}
+	p.Target = cmp.Or(p.Target, 5*time.Second)
+	p.Min = cmp.Or(p.Min, 16)
+	p.Max = cmp.Or(p.Max, 2000)
+	p.Safety = cmp.Or(p.Safety, 0.7)
 	switch {
 	case p.Target < 100*time.Millisecond || p.Target > time.Minute:
 		return p, errors.New("slices: want 100 ms to 1 minute as their target")

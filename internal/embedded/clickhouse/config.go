@@ -1,6 +1,7 @@
 package clickhouse
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -58,43 +59,19 @@ var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // withDefaults fills what is empty and validates what is not.
 func (c Config) withDefaults() (Config, error) {
-	for _, f := range []struct {
-		to    *string
-		value string
-	}{
-		{&c.Name, c.Database},
-		{&c.MemorySetting, "the engine's memory"},
-		{&c.Listen, "127.0.0.1:9000"},
-		{&c.HTTPListen, "127.0.0.1:8123"},
-		{&c.User, "default"},
-		{&c.ReadOnlyUser, "analyst"},
-	} {
-		if *f.to == "" {
-			*f.to = f.value
-		}
-	}
-	if c.MaxMemory == 0 {
-		c.MaxMemory = 1 << 30
-	}
-	if c.MaxConnections == 0 {
-		c.MaxConnections = 256
-	}
-	if c.MaxReads == 0 {
-		c.MaxReads = 64
-	}
-	for _, f := range []struct {
-		to    *time.Duration
-		value time.Duration
-	}{
-		{&c.MaxTime, time.Hour},
-		{&c.MaxReadTime, 2 * time.Minute},
-		{&c.Patience, 10 * time.Second},
-		{&c.Grace, 5 * time.Second},
-	} {
-		if *f.to == 0 {
-			*f.to = f.value
-		}
-	}
+	c.Name = cmp.Or(c.Name, c.Database)
+	c.MemorySetting = cmp.Or(c.MemorySetting, "the engine's memory")
+	c.Listen = cmp.Or(c.Listen, "127.0.0.1:9000")
+	c.HTTPListen = cmp.Or(c.HTTPListen, "127.0.0.1:8123")
+	c.User = cmp.Or(c.User, "default")
+	c.ReadOnlyUser = cmp.Or(c.ReadOnlyUser, "analyst")
+	c.MaxMemory = cmp.Or(c.MaxMemory, 1<<30)
+	c.MaxConnections = cmp.Or(c.MaxConnections, 256)
+	c.MaxReads = cmp.Or(c.MaxReads, 64)
+	c.MaxTime = cmp.Or(c.MaxTime, time.Hour)
+	c.MaxReadTime = cmp.Or(c.MaxReadTime, 2*time.Minute)
+	c.Patience = cmp.Or(c.Patience, 10*time.Second)
+	c.Grace = cmp.Or(c.Grace, 5*time.Second)
 	return c, c.validate()
 }
 

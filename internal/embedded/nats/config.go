@@ -59,9 +59,7 @@ func (c Config) options() (*server.Options, error) {
 			EnvListen, c.Listen,
 		)
 	}
-	if port == 0 {
-		port = server.RANDOM_PORT
-	}
+	port = cmp.Or(port, server.RANDOM_PORT)
 	opts := &server.Options{
 		ServerName: "millrace", Host: host, Port: port,
 		MaxPayload: 8 << 20, MaxConn: cmp.Or(c.MaxConnections, connlimit.Share(1./8, stream.DefaultConnections)),

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -48,12 +49,8 @@ func (c *Config) check() (host string, port int, err error) {
 	if c.Dir, err = filepath.Abs(c.Dir); err != nil {
 		return "", 0, fmt.Errorf("embedded Postgres: resolve its folder: %w", err)
 	}
-	if c.Listen == "" {
-		c.Listen = "127.0.0.1:5432"
-	}
-	if c.Database == "" {
-		c.Database = "millrace"
-	}
+	c.Listen = cmp.Or(c.Listen, "127.0.0.1:5432")
+	c.Database = cmp.Or(c.Database, "millrace")
 	host, number, err := net.SplitHostPort(c.Listen)
 	if err != nil {
 		return "", 0, fmt.Errorf("embedded Postgres: %s=%s is not host:port: %w", EnvListen, c.Listen, err)
@@ -80,10 +77,7 @@ func loopback(host string) bool {
 // settings are what this server does not leave to Postgres' defaults. They are
 // given on its command line, so that a new release changes them for old folders.
 func (s *Server) settings() []string {
-	listen := s.host
-	if listen == "" {
-		listen = "*"
-	}
+	listen := cmp.Or(s.host, "*")
 	settings := []string{
 		"-D", s.config.data(),
 		"-c", "hba_file=" + s.config.accessFile(),

@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -32,14 +33,11 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	for _, f := range []struct {
-		field  *int
-		preset int
-	}{{&l.Articles, 2_000_000}, {&l.Sources, 128}, {&l.Sketches, 128}, {&l.Partials, 8}, {&l.PartialEvents, 200_000}} {
-		if *f.field == 0 {
-			*f.field = f.preset
-		}
-	}
+	l.Articles = cmp.Or(l.Articles, 2_000_000)
+	l.Sources = cmp.Or(l.Sources, 128)
+	l.Sketches = cmp.Or(l.Sketches, 128)
+	l.Partials = cmp.Or(l.Partials, 8)
+	l.PartialEvents = cmp.Or(l.PartialEvents, 200_000)
 	return l
 }
 
@@ -154,9 +152,7 @@ func New(cfg Config, store Store, log *slog.Logger) (*Mirror, error) {
 		return nil, errors.New("funnel mirror: stages, a store and a logger are needed")
 	}
 	cfg.Limits = cfg.Limits.withDefaults()
-	if cfg.LoadTimeout == 0 {
-		cfg.LoadTimeout = 30 * time.Second
-	}
+	cfg.LoadTimeout = cmp.Or(cfg.LoadTimeout, 30*time.Second)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
