@@ -79,22 +79,9 @@ const (
 
 // Run works until ctx ends. While the database is away it tries again.
 func (r *Runner) Run(ctx context.Context) error {
-	loop := retry.NewLoop(ctx)
-	defer loop.End()
-	for {
-		err := r.session(loop.Session(ctx))
-		if ctx.Err() != nil {
-			return nil
-		}
-		if loop.SessionFailed(err, lookEvery) {
-			r.log.Warn("uploads cannot be worked on now", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(lookEvery):
-		}
-	}
+	return retry.Backoff{First: lookEvery, Most: lookEvery}.Keep(ctx, r.session, func(err error, _ time.Duration) {
+		r.log.Warn("uploads cannot be worked on now", "error", err)
+	})
 }
 
 // session works while its connection lasts, which holds the locks.

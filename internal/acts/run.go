@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/retry"
@@ -19,39 +20,20 @@ const (
 // Run works on acts until ctx ends. Any number of processes may run it on the same
 // database. While the database is away it tries again.
 func (s *Store) Run(ctx context.Context) error {
-	look, purge := time.NewTicker(lookEvery), time.NewTicker(purgeEvery)
-	defer look.Stop()
-	defer purge.Stop()
-	steps, purges := retry.NewLoop(ctx), retry.NewLoop(ctx)
-	defer steps.End()
-	defer purges.End()
-	for {
-		worked, err := s.Step(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err == nil && steps.Well():
-			s.log.Info("acts go on")
-		case err != nil && steps.Failed(err):
-			s.log.Warn("an act cannot go on now, and is tried again", "error", err)
-		}
-		if worked && err == nil {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-s.begun:
-		case <-look.C:
-		case <-purge.C:
-			switch err := s.purge(ctx); {
-			case err == nil:
-				purges.Well()
-			case ctx.Err() == nil && purges.Failed(err):
-				s.log.Warn("old acts cannot be dropped now", "error", err)
-			}
-		}
-	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		return retry.Poll{
+			Every: lookEvery, Wake: s.begun,
+			Failed: func(err error) { s.log.Warn("an act cannot go on now, and is tried again", "error", err) },
+			Well:   func() { s.log.Info("acts go on") },
+		}.Run(ctx, s.Step)
+	})
+	g.Go(func() error {
+		return retry.Every(ctx, purgeEvery, s.purge, func(err error) {
+			s.log.Warn("old acts cannot be dropped now", "error", err)
+		})
+	})
+	return g.Wait()
 }
 
 // purge drops acts that have ended and are kept no longer.

@@ -35,25 +35,14 @@ func (c *Checker) scrubAll(ctx context.Context) {
 	}
 }
 
-// scrubAgain is how long a scrub that has failed waits before it begins again.
+// scrubAgain is about how long a scrub that has failed waits before it begins again.
 const scrubAgain = time.Minute
 
 func (c *Checker) scrubOne(ctx context.Context, st Stream) {
-	loop := retry.NewLoop(ctx)
-	defer loop.End()
-	for ctx.Err() == nil {
-		err := c.Scrub(ctx, st)
-		if err == nil || ctx.Err() != nil {
-			return
-		}
-		if loop.Failed(err) {
-			c.log.Warn("a stream is not scrubbed, trying again", "stream", st.Name, "error", err, "retry_in", scrubAgain)
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(scrubAgain):
-		}
-	}
+	again := retry.Backoff{First: scrubAgain, Most: scrubAgain}
+	_ = again.Do(ctx, func() error { return c.Scrub(ctx, st) }, func(err error, wait time.Duration) {
+		c.log.Warn("a stream is not scrubbed, trying again", "stream", st.Name, "error", err, "retry_in", wait)
+	})
 }
 
 // Scrub reads a stream from its first message to its last, and takes note of what

@@ -18,26 +18,11 @@ const sweepLimit = 1000
 // Run sweeps until ctx ends. Any number of processes may run it on the same
 // database. While the database is away it tries again at the next turn.
 func (s *Store) Run(ctx context.Context) error {
-	tick := time.NewTicker(s.cfg.Sweep)
-	defer tick.Stop()
-	loop := retry.NewLoop(ctx)
-	defer loop.End()
-	for {
-		err := s.Sweep(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err == nil && loop.Well():
-			s.log.Info("leases, delays and counters are seen to again")
-		case err != nil && loop.Failed(err):
-			s.log.Warn("leases, delays and counters wait for Postgres", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	return retry.Poll{
+		Every:  s.cfg.Sweep,
+		Failed: func(err error) { s.log.Warn("leases, delays and counters wait for Postgres", "error", err) },
+		Well:   func() { s.log.Info("leases, delays and counters are seen to again") },
+	}.Run(ctx, func(ctx context.Context) (more bool, err error) { return false, s.Sweep(ctx) })
 }
 
 // Sweep does once what Run does at every turn: it gives back what has an

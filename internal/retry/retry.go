@@ -88,20 +88,45 @@ func Stop(err error) error { return backoff.Permanent(err) }
 // Every calls do until ctx ends: at once, and then at each interval. failed is told of the first error in a row, and of
 // one ten minutes after that and so on, but not of that of a call that the end of ctx has cut short. Every returns nil.
 func Every(ctx context.Context, interval time.Duration, do func(context.Context) error, failed func(error)) error {
+	step := func(ctx context.Context) (more bool, err error) { return false, do(ctx) }
+	return Poll{Every: interval, Failed: failed}.Run(ctx, step)
+}
+
+// Poll works on what there is to do, and looks from time to time whether there is more.
+type Poll struct {
+	// Every is the time between two steps, unless the first one has found that there is more to do.
+	Every time.Duration
+	// Wake begins the next step at once. nil: nothing does.
+	Wake <-chan struct{}
+	// Failed is told of errors as by [Every].
+	Failed func(error)
+	// Well is called when a step succeeds after others have failed. nil: nobody is told.
+	Well func()
+}
+
+// Run calls step until ctx ends, and returns nil. The next step follows at once where one returns true and no error.
+func (p Poll) Run(ctx context.Context, step func(context.Context) (more bool, err error)) error {
 	loop := NewLoop(ctx)
 	defer loop.End()
-	tick := time.NewTicker(interval)
+	tick := time.NewTicker(p.Every)
 	defer tick.Stop()
 	for {
-		switch err := do(ctx); {
-		case err == nil:
-			loop.Well()
-		case ctx.Err() == nil && loop.Failed(err):
-			failed(err)
+		more, err := step(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil && loop.Well() && p.Well != nil:
+			p.Well()
+		case err != nil && loop.Failed(err):
+			p.Failed(err)
+		}
+		if more && err == nil {
+			continue
 		}
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-p.Wake:
 		case <-tick.C:
 		}
 	}

@@ -120,3 +120,33 @@ func TestEvery(t *testing.T) {
 		}
 	})
 }
+
+// TestPoll: a step follows at once where there is more to do or somebody wakes it, but not after an error, and what
+// succeeds again is told of.
+func TestPoll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		wake := make(chan struct{}, 1)
+		begin, failed, well := time.Now(), 0, 0
+		var at []time.Duration
+		err := retry.Poll{
+			Every: time.Minute, Wake: wake, Failed: func(error) { failed++ }, Well: func() { well++ },
+		}.Run(ctx, func(context.Context) (more bool, err error) {
+			switch at = append(at, time.Since(begin)); len(at) {
+			case 1:
+				return true, nil
+			case 2:
+				wake <- struct{}{}
+			case 3:
+				return true, errFailed
+			case 5:
+				cancel()
+			}
+			return false, nil
+		})
+		if err != nil || failed != 1 || well != 1 ||
+			!slices.Equal(at, []time.Duration{0, 0, 0, time.Minute, 2 * time.Minute}) {
+			t.Errorf("called at %v, failed %d times, well %d times, %v", at, failed, well, err)
+		}
+	})
+}

@@ -93,35 +93,20 @@ const (
 // away it tries again.
 func (f *Feeder) Run(ctx context.Context) error {
 	defer f.stopAll()
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
 	var mended time.Time
-	loop := retry.NewLoop(ctx)
-	defer loop.End()
-	for {
-		err := f.look(ctx)
-		if err == nil {
-			err = f.Leases(ctx)
+	return retry.Poll{
+		Every: lookEvery, Wake: f.store.feed,
+		Failed: func(err error) { f.log.Warn("queues of uploads cannot be looked after now", "error", err) },
+	}.Run(ctx, func(ctx context.Context) (more bool, err error) {
+		if err := f.look(ctx); err != nil {
+			return false, err
 		}
-		if err == nil && time.Since(mended) > mendEvery {
-			mended = time.Now()
-			err = f.Mend(ctx)
+		if err := f.Leases(ctx); err != nil || time.Since(mended) <= mendEvery {
+			return false, err
 		}
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err == nil:
-			loop.Well()
-		case loop.Failed(err):
-			f.log.Warn("queues of uploads cannot be looked after now", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		case <-f.store.feed:
-		}
-	}
+		mended = time.Now()
+		return false, f.Mend(ctx)
+	})
 }
 
 // look starts and stops feeds, and fails jobs whose queues are gone.

@@ -119,28 +119,22 @@ const purgeEvery = 10 * time.Second
 
 // purge removes from the stream what is stored, until ctx ends.
 func (s *Service) purge(ctx context.Context, every time.Duration, durable func() uint64) {
-	loop := retry.NewLoop(ctx)
-	defer loop.End()
-	for purged := uint64(0); ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(every):
-		}
+	purged := uint64(0)
+	_ = retry.Every(ctx, every, func(ctx context.Context) error {
 		upto := durable()
 		if upto <= purged {
-			continue
+			return nil
 		}
 		st, err := s.js.Stream(ctx, stream.BatchesRead)
-		if err == nil {
-			err = st.Purge(ctx, jetstream.WithPurgeSequence(upto+1))
+		if err != nil {
+			return err
 		}
-		switch {
-		case err == nil:
-			loop.Well()
-			purged = upto
-		case loop.Failed(err):
-			s.log.Warn("what is stored of batches is not removed from the stream, trying again", "error", err)
+		if err := st.Purge(ctx, jetstream.WithPurgeSequence(upto+1)); err != nil {
+			return err
 		}
-	}
+		purged = upto
+		return nil
+	}, func(err error) {
+		s.log.Warn("what is stored of batches is not removed from the stream, trying again", "error", err)
+	})
 }

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/millrace-io/millrace/internal/objects"
 	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/internal/uploads"
@@ -60,31 +62,16 @@ const (
 
 // Run makes exports until ctx ends. While the database is away it tries again.
 func (x *Exporter) Run(ctx context.Context) error {
-	var all sync.WaitGroup
+	var all errgroup.Group
 	for range x.cfg.Parallel {
-		all.Go(func() {
-			loop := retry.NewLoop(ctx)
-			defer loop.End()
-			for ctx.Err() == nil {
-				made, err := x.Next(ctx)
-				switch {
-				case err == nil:
-					loop.Well()
-				case ctx.Err() == nil && loop.Failed(err):
-					x.log.Warn("exports cannot be made now", "error", err)
-				}
-				if made {
-					continue
-				}
-				select {
-				case <-ctx.Done():
-				case <-time.After(exportPoll):
-				}
-			}
+		all.Go(func() error {
+			return retry.Poll{
+				Every:  exportPoll,
+				Failed: func(err error) { x.log.Warn("exports cannot be made now", "error", err) },
+			}.Run(ctx, x.Next)
 		})
 	}
-	all.Wait()
-	return nil
+	return all.Wait()
 }
 
 // Next makes an export if there is one to make.

@@ -141,30 +141,14 @@ func Status(c queue.Change) string {
 
 // Run feeds until ctx ends. While the database is away it tries again.
 func (f *Feed) Run(ctx context.Context) error {
-	tick := time.NewTicker(f.cfg.Every)
-	defer tick.Stop()
-	loop := retry.NewLoop(ctx)
-	defer loop.End()
-	for {
+	return retry.Poll{
+		Every: f.cfg.Every, Wake: f.wake,
+		Failed: func(err error) { f.log.Warn("rows cannot be fed now", "error", err) },
+		Well:   func() { f.log.Info("rows are fed again") },
+	}.Run(ctx, func(ctx context.Context) (more bool, err error) {
 		fed, err := f.Step(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err == nil && loop.Well():
-			f.log.Info("rows are fed again")
-		case err != nil && loop.Failed(err):
-			f.log.Warn("rows cannot be fed now", "error", err)
-		}
-		if err == nil && fed > 0 {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-f.wake:
-		case <-tick.C:
-		}
-	}
+		return fed > 0, err
+	})
 }
 
 // stepLimit is how many rows one transaction feeds.

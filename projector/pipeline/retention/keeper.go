@@ -90,37 +90,26 @@ const grace = 10 * time.Minute
 // Run retires until ctx ends. A round that fails is tried again a
 // minute later.
 func (k *Keeper) Run(ctx context.Context) error {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
 	var due time.Time
-	loop := retry.NewLoop(ctx)
-	defer loop.End()
-	for {
-		select {
-		case <-ctx.Done():
+	return retry.Every(ctx, countEvery, func(ctx context.Context) error {
+		now := time.Now()
+		if now.Before(due) {
 			return nil
-		case <-timer.C:
 		}
-		var err error
-		if now := time.Now(); !now.Before(due) {
-			if err = k.Round(ctx); err == nil {
-				due = now.Add(k.cfg.Every)
-				loop.Well()
-			}
-		}
+		err := k.Round(ctx)
 		switch {
-		case ctx.Err() != nil:
-			return nil
+		case err == nil:
+			due = now.Add(k.cfg.Every)
 		case errors.Is(err, errOvertaken):
 			k.log.Info("leaving a month to another process", "reason", err)
-		case err != nil:
+			return nil
+		case ctx.Err() == nil:
 			k.metrics.failures.Inc()
-			if loop.Failed(err) {
-				k.log.Warn("retention failed, trying again", "error", err, "retry_in", countEvery)
-			}
 		}
-		timer.Reset(countEvery)
-	}
+		return err
+	}, func(err error) {
+		k.log.Warn("retention failed, trying again", "error", err, "retry_in", countEvery)
+	})
 }
 
 // Round retires every month that is old enough and removes what is retired.
