@@ -47,6 +47,28 @@ func (s backupS3) target(place string) (set.Target, error) {
 	return set.Folder(place), nil
 }
 
+// backupSource is the backup that a command reads.
+type backupSource struct {
+	From string   `help:"Where the backup is: a folder, or s3://bucket/prefix." required:"" placeholder:"PLACE"`
+	Base []string `help:"Where a base of the backup is, if not where it was. Repeat it for several." placeholder:"PLACE"`
+}
+
+// open opens the backup, of which what is done. An installation that uses a cluster cannot be made of it.
+func (b backupSource) open(p *program, what string, s3 backupS3, use sharedSettings) (set.Target, *set.Reader, error) {
+	if use.Cluster != "" {
+		return nil, nil, errClusterBackup
+	}
+	target, err := s3.target(b.From)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := backup.Open(p.ctx, target, s3.places(target, b.Base))
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s from %s: %w", what, target, err)
+	}
+	return target, r, nil
+}
+
 // Run takes a backup of a running installation.
 func (c *backupCmd) Run(p *program) error {
 	if c.Shared.Cluster != "" {

@@ -7,8 +7,7 @@ import (
 )
 
 type refoldCmd struct {
-	From    string         `help:"Where the backup is: a folder, or s3://bucket/prefix." required:"" placeholder:"PLACE"`
-	Base    []string       `help:"Where a base of the backup is, if not where it was. Repeat it for several." placeholder:"PLACE"`
+	backupSource
 	Data    string         `help:"Data folder of the installation, unless its servers are named." env:"MILLRACE_DATA" default:"./data"`
 	Engines engineSettings `embed:"" group:"Engines"`
 	Shared  sharedSettings `embed:"" group:"Servers to use instead of embedded ones"`
@@ -17,16 +16,9 @@ type refoldCmd struct {
 
 // Run makes ClickHouse anew of an older backup, and has projectors fold again what has come since.
 func (c *refoldCmd) Run(p *program) error {
-	if c.Shared.Cluster != "" {
-		return errClusterBackup
-	}
-	target, err := c.S3.target(c.From)
+	target, r, err := c.open(p, "refold", c.S3, c.Shared)
 	if err != nil {
 		return err
-	}
-	r, err := backup.Open(p.ctx, target, c.S3.places(target, c.Base))
-	if err != nil {
-		return fmt.Errorf("refold from %s: %w", target, err)
 	}
 	var after uint64
 	refold := func(in backup.Installation) (err error) {

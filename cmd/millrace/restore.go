@@ -15,8 +15,7 @@ import (
 )
 
 type restoreCmd struct {
-	From     string         `help:"Where the backup is: a folder, or s3://bucket/prefix." required:"" placeholder:"PLACE"`
-	Base     []string       `help:"Where a base of the backup is, if not where it was. Repeat it for several." placeholder:"PLACE"`
+	backupSource
 	Data     string         `help:"Empty or missing folder that becomes the data folder of the installation, unless all servers are named." type:"path"`
 	Check    bool           `help:"Compare the backup with its sums, and restore nothing."`
 	Replicas int            `help:"Copies of each stream: 1, or 3 on a cluster." env:"MILLRACE_NATS_REPLICAS" name:"nats-replicas" default:"1" group:"Streams"`
@@ -27,17 +26,10 @@ type restoreCmd struct {
 
 // Run makes an installation of a backup.
 func (c *restoreCmd) Run(p *program) error {
-	if c.Shared.Cluster != "" {
-		return errClusterBackup
-	}
-	target, err := c.S3.target(c.From)
+	begun := time.Now()
+	target, r, err := c.open(p, "restore", c.S3, c.Shared)
 	if err != nil {
 		return err
-	}
-	begun := time.Now()
-	r, err := backup.Open(p.ctx, target, c.S3.places(target, c.Base))
-	if err != nil {
-		return fmt.Errorf("restore from %s: %w", target, err)
 	}
 	if c.Check {
 		_, err = fmt.Fprintf(p.out, "backup %s: %d files, %d bytes, %d events, taken %s by millrace %s: whole\n", target,
