@@ -63,7 +63,7 @@ func (b batchSettings) s3() (*objects.S3, error) {
 
 // batchModes are those of the installation.
 func (n *node) batchModes() (*batches.Modes, error) {
-	b := n.batches
+	b := n.Batches
 	return batches.NewModes(n.js, schema.Modes{New: b.NewMode, Legacy: b.LegacyMode, NewShare: b.NewModeShare})
 }
 
@@ -113,16 +113,16 @@ func (n *node) takeBatches() (of share, err error) {
 	if err != nil {
 		return of, err
 	}
-	storage, err := n.batches.storage(n.objectsInNATS())
+	storage, err := n.Batches.storage(n.objectsInNATS())
 	if err != nil {
 		return of, err
 	}
-	keys, err := schema.ParseKeyPattern(cmp.Or(n.batches.KeyPattern, schema.DefaultKeyPattern))
+	keys, err := schema.ParseKeyPattern(cmp.Or(n.Batches.KeyPattern, schema.DefaultKeyPattern))
 	if err != nil {
 		return of, fmt.Errorf("MILLRACE_S3_KEY_PATTERN: %w", err)
 	}
 	readers, err := batches.NewReaders(
-		batches.ReadersConfig{MaxConcurrent: n.batches.MaxConcurrent, Patience: n.batches.Patience, Keys: keys},
+		batches.ReadersConfig{MaxConcurrent: n.Batches.MaxConcurrent, Patience: n.Batches.Patience, Keys: keys},
 		batches.ReadersDeps{
 			JetStream: n.js, Postgres: n.database.pool, Storage: storage, Modes: modes, Tracer: n.tracer,
 			Registry: n.registry, Log: n.log,
@@ -147,11 +147,11 @@ func (n *node) storeBatches() (of share, err error) {
 
 // enrichItems finds out more about items, if a setting says so.
 func (n *node) enrichItems() (of share, err error) {
-	if n.batches.Enrichment == "off" || n.batches.Enrichment == "" {
+	if n.Batches.Enrichment == "off" || n.Batches.Enrichment == "" {
 		return of, nil
 	}
 	service, err := enrichment.New(enrichment.Config{
-		Analyse: n.batches.Enrichment == "analyser", Timeout: n.batches.Analyser,
+		Analyse: n.Batches.Enrichment == "analyser", Timeout: n.Batches.Analyser,
 	}, enrichment.Deps{
 		NATS: n.nats, ClickHouse: n.clickhouse, Postgres: n.database.pool, Registry: n.registry, Log: n.log,
 	})
@@ -189,7 +189,7 @@ func (n *node) readBatches() (of share, err error) {
 // itemIndex is the index of items by their content id; nil: there is none. There is none
 // over a cluster: its replicas may lag behind each other, and the index could not know what it lacks.
 func (n *node) itemIndex() (*itemindex.Index, error) {
-	if !n.batches.ItemIndex || n.topology.Cluster != "" {
+	if !n.Batches.ItemIndex || n.topology.Cluster != "" {
 		return nil, nil
 	}
 	return itemindex.New(filepath.Join(n.data, "items"), itemindex.Deps{

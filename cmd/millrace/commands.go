@@ -20,21 +20,16 @@ import (
 )
 
 type serveCmd struct {
-	Role      []string          `help:"Roles to run: ingest, projector, query, scheduler." env:"MILLRACE_ROLE" enum:"ingest,projector,query,scheduler" required:""`
-	Data      string            `help:"Folder for the projector's key store, and for the index of items of the role query." env:"MILLRACE_DATA" default:"./data"`
-	Groups    uint32            `help:"How many projectors may share the work of a new installation; 0: one. Later, millrace regroup changes it." env:"MILLRACE_SLOT_GROUPS" name:"slot-groups" default:"0" placeholder:"1"`
-	Lease     time.Duration     `help:"How long a silent projector keeps its work before one that stands by takes over." env:"MILLRACE_PROJECTOR_LEASE" name:"projector-lease" default:"10s"`
-	Await     bool              `help:"Wait until \"millrace migrate\" of this release has brought the tables up to date, and do not do so here." env:"MILLRACE_AWAIT_MIGRATION" name:"await-migration"`
-	Pipeline  pipelineSettings  `embed:"" group:"Pipeline"`
-	HTTP      httpSettings      `embed:"" group:"HTTP"`
-	Stream    streamSettings    `embed:"" group:"Streams"`
-	Shared    sharedSettings    `embed:"" group:"Servers"`
-	Retention retentionSettings `embed:"" group:"Retention"`
-	Jobs      jobSettings       `embed:"" group:"Jobs"`
-	Uploads   uploadSettings    `embed:"" group:"Uploads"`
-	Webhooks  webhookSettings   `embed:"" group:"Webhooks"`
-	Batches   batchSettings     `embed:"" group:"Batches"`
-	Profile   profileSettings   `embed:"" group:"Diagnosis"`
+	Role     []string         `help:"Roles to run: ingest, projector, query, scheduler." env:"MILLRACE_ROLE" enum:"ingest,projector,query,scheduler" required:""`
+	Data     string           `help:"Folder for the projector's key store, and for the index of items of the role query." env:"MILLRACE_DATA" default:"./data"`
+	Groups   uint32           `help:"How many projectors may share the work of a new installation; 0: one. Later, millrace regroup changes it." env:"MILLRACE_SLOT_GROUPS" name:"slot-groups" default:"0" placeholder:"1"`
+	Lease    time.Duration    `help:"How long a silent projector keeps its work before one that stands by takes over." env:"MILLRACE_PROJECTOR_LEASE" name:"projector-lease" default:"10s"`
+	Await    bool             `help:"Wait until \"millrace migrate\" of this release has brought the tables up to date, and do not do so here." env:"MILLRACE_AWAIT_MIGRATION" name:"await-migration"`
+	Pipeline pipelineSettings `embed:"" group:"Pipeline"`
+	HTTP     httpSettings     `embed:"" group:"HTTP"`
+	Stream   streamSettings   `embed:"" group:"Streams"`
+	Shared   sharedSettings   `embed:"" group:"Servers"`
+	systemSettings
 }
 
 // Run runs the roles until a signal comes.
@@ -57,8 +52,7 @@ func (c *serveCmd) Run(p *program) error {
 	n, err := newNode(p.log, nodeSettings{
 		pipeline: c.Pipeline, http: c.HTTP, data: c.Data, lease: c.Lease, groups: c.Groups, awaits: c.Await,
 		clickhouse: ch, topology: c.Shared.topology(), postgres: c.Shared.Postgres, work: c.Stream.work(),
-		retention: c.Retention, jobs: c.Jobs, uploads: c.Uploads, webhooks: c.Webhooks, batches: c.Batches,
-		maxAge: c.Stream.MaxAge, profile: c.Profile,
+		systemSettings: c.systemSettings, maxAge: c.Stream.MaxAge,
 	})
 	if err != nil {
 		return err

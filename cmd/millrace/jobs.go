@@ -38,7 +38,7 @@ func (n *node) openSources() (err error) {
 
 // openJobs makes the store of jobs. Items that are runs of jobs are moved in every role.
 func (n *node) openJobs() (err error) {
-	n.stores.jobs, err = jobs.New(jobs.Config{Manual: !n.jobs.AutoManage}, n.database.pool)
+	n.stores.jobs, err = jobs.New(jobs.Config{Manual: !n.Jobs.AutoManage}, n.database.pool)
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func (n *node) foldEvents() (of share, err error) {
 		return of, err
 	}
 	retired, err := retention.New(retention.Config{
-		Months: n.retention.Months, DailyMonths: n.retention.DailyMonths, Topology: n.topology,
+		Months: n.Retention.Months, DailyMonths: n.Retention.DailyMonths, Topology: n.topology,
 	}, conn, n.js, n.registry, n.log)
 	if err != nil {
 		return of, err

@@ -31,7 +31,7 @@ func (n *node) openQueues() (err error) {
 	if err != nil {
 		return err
 	}
-	if n.stores.own, err = userqueue.NewPaced(n.stores.queues, n.uploads.Pacing.pacing()); err != nil || !n.roles.Ingest {
+	if n.stores.own, err = userqueue.NewPaced(n.stores.queues, n.Uploads.Pacing.pacing()); err != nil || !n.roles.Ingest {
 		return err
 	}
 	n.stores.handout, err = handout.New(n.nats, n.stores.queues, n.work)
@@ -78,7 +78,7 @@ func (n *node) readQueues() (of share, err error) {
 
 // openShards makes the store of files and their shards. Bulk actions on items are about both kinds.
 func (n *node) openShards() (err error) {
-	n.stores.shards, err = tracking.New(tracking.Config{Keep: n.retention.Shards}, n.stores.queues, n.log)
+	n.stores.shards, err = tracking.New(tracking.Config{Keep: n.Retention.Shards}, n.stores.queues, n.log)
 	if err == nil {
 		n.stores.items = items.New(n.stores.own, n.stores.shards)
 		n.stores.acts.Add(n.stores.items)

@@ -79,25 +79,30 @@ type node struct {
 	warnings         []string // what the configuration puts at risk
 }
 
+// systemSettings are about the systems of a process, whatever servers it uses.
+type systemSettings struct {
+	Retention retentionSettings `embed:"" group:"Retention"`
+	Jobs      jobSettings       `embed:"" group:"Jobs"`
+	Uploads   uploadSettings    `embed:"" group:"Uploads"`
+	Webhooks  webhookSettings   `embed:"" group:"Webhooks"`
+	Batches   batchSettings     `embed:"" group:"Batches"`
+	Profile   profileSettings   `embed:"" group:"Diagnosis"`
+}
+
 // nodeSettings are what a process is configured to do.
 type nodeSettings struct {
-	pipeline    pipelineSettings
-	http        httpSettings
-	data        string        // folder of the projector's key store and of the index of items
-	lease       time.Duration // of the projector; 0: its default
-	groups      uint32        // slot groups of the stream; 0: as they are
-	awaits      bool          // for tables that "millrace migrate" brings up to date
-	clickhouse  *clickhouse.Options
-	topology    schema.Topology // of the tables in ClickHouse
-	postgres    string          // DSN; empty: none
-	work        stream.WorkConfig
-	retention   retentionSettings
-	jobs        jobSettings
-	uploads     uploadSettings
-	webhooks    webhookSettings
-	batches     batchSettings
-	maxAge      time.Duration // of folded events on the stream
-	profile     profileSettings
+	pipeline   pipelineSettings
+	http       httpSettings
+	data       string        // folder of the projector's key store and of the index of items
+	lease      time.Duration // of the projector; 0: its default
+	groups     uint32        // slot groups of the stream; 0: as they are
+	awaits     bool          // for tables that "millrace migrate" brings up to date
+	clickhouse *clickhouse.Options
+	topology   schema.Topology // of the tables in ClickHouse
+	postgres   string          // DSN; empty: none
+	work       stream.WorkConfig
+	systemSettings
+	maxAge      time.Duration            // of folded events on the stream
 	demo        bool                     // the demonstration runs, too
 	confinement func() map[string]string // of the embedded engines; nil: none is
 	watches     []*watch                 // of the embedded engines
@@ -131,7 +136,7 @@ func newNode(log *slog.Logger, settings nodeSettings) (*node, error) {
 		nodeSettings: settings, log: log, registry: registry, sampler: samples, collector: newCollector(),
 		supervisor: newSupervisor(registry, log),
 	}
-	if n.slow, err = dbpool.NewSlow(settings.profile.SlowStatement, registry, log); err != nil {
+	if n.slow, err = dbpool.NewSlow(settings.Profile.SlowStatement, registry, log); err != nil {
 		return nil, err
 	}
 	return n, n.sample(disks(settings.data))
@@ -344,7 +349,7 @@ func (n *node) newServer(all share) (*httpapi.Server, error) {
 		Addr: n.http.Addr, Version: version, Warnings: n.warnings, Confinement: n.confinement, Off: n.off,
 		Protected: n.http.JWTSecret != "", Origins: n.http.AllowedOrigins, Connections: n.http.Limits.connections(),
 		Proxies: n.http.Limits.TrustedProxies, Drain: n.http.Drain,
-		Slow: n.profile.SlowRequest,
+		Slow: n.Profile.SlowRequest,
 	}
 	if n.integrity != nil {
 		cfg.Damage = n.integrity.Damage

@@ -39,19 +39,14 @@ type engineSettings struct {
 }
 
 type upCmd struct {
-	Data      string            `help:"Folder for all data. The demonstration keeps its own in the folder demo below it." env:"MILLRACE_DATA" default:"./data"`
-	NoDemo    bool              `help:"Leave the demonstration out." env:"MILLRACE_NO_DEMO"`
-	Pipeline  pipelineSettings  `embed:"" group:"Pipeline"`
-	HTTP      httpSettings      `embed:"" group:"HTTP"`
-	Stream    streamSettings    `embed:"" group:"Streams"`
-	Engines   engineSettings    `embed:"" group:"Engines"`
-	Shared    sharedSettings    `embed:"" group:"Servers to use instead of embedded ones"`
-	Retention retentionSettings `embed:"" group:"Retention"`
-	Jobs      jobSettings       `embed:"" group:"Jobs"`
-	Uploads   uploadSettings    `embed:"" group:"Uploads"`
-	Webhooks  webhookSettings   `embed:"" group:"Webhooks"`
-	Batches   batchSettings     `embed:"" group:"Batches"`
-	Profile   profileSettings   `embed:"" group:"Diagnosis"`
+	Data     string           `help:"Folder for all data. The demonstration keeps its own in the folder demo below it." env:"MILLRACE_DATA" default:"./data"`
+	NoDemo   bool             `help:"Leave the demonstration out." env:"MILLRACE_NO_DEMO"`
+	Pipeline pipelineSettings `embed:"" group:"Pipeline"`
+	HTTP     httpSettings     `embed:"" group:"HTTP"`
+	Stream   streamSettings   `embed:"" group:"Streams"`
+	Engines  engineSettings   `embed:"" group:"Engines"`
+	Shared   sharedSettings   `embed:"" group:"Servers to use instead of embedded ones"`
+	systemSettings
 
 	confined confinements
 }
@@ -114,8 +109,7 @@ func (c *upCmd) start(p *program, s *stack) error {
 	}
 	n, err := newNode(p.log, nodeSettings{
 		pipeline: c.Pipeline, http: c.HTTP, data: c.Data, clickhouse: e.clickhouse, topology: c.Shared.topology(),
-		postgres: e.postgres(), work: c.Stream.work(), retention: c.Retention, jobs: c.Jobs, uploads: c.Uploads, webhooks: c.Webhooks,
-		batches: c.Batches, maxAge: c.Stream.MaxAge, profile: c.Profile,
+		postgres: e.postgres(), work: c.Stream.work(), systemSettings: c.systemSettings, maxAge: c.Stream.MaxAge,
 		demo: !c.NoDemo, confinement: c.confined.texts, watches: e.watches,
 	})
 	if err != nil {

@@ -73,7 +73,7 @@ type watchSettings struct {
 
 // watcher takes files of watched places.
 func (n *node) watcher(to references.Config, h *ingestuploads.Handler) (*ingestuploads.Watcher, error) {
-	s := n.uploads.Watch
+	s := n.Uploads.Watch
 	cfg := ingestuploads.WatchConfig{Processor: s.Processor, User: s.User, Every: s.Every, Settle: s.Settle}
 	for _, location := range s.Places {
 		place, err := references.NewPlace(to, location)
@@ -87,13 +87,13 @@ func (n *node) watcher(to references.Config, h *ingestuploads.Handler) (*ingestu
 
 // references says which files requests may name.
 func (n *node) references() (cfg references.Config, err error) {
-	s := n.uploads.References
+	s := n.Uploads.References
 	cfg = references.Config{
 		S3Buckets: s.S3Buckets, NATS: n.objectsInNATS(), NATSBuckets: s.NATSBuckets, Folder: s.Folder, FTPHosts: s.FTPHosts,
 		Guard: netguard.New(s.Allow),
 	}
-	if n.batches.S3Endpoint != "" {
-		cfg.S3, err = n.batches.s3()
+	if n.Batches.S3Endpoint != "" {
+		cfg.S3, err = n.Batches.s3()
 	}
 	return cfg, err
 }
@@ -123,12 +123,12 @@ func (n *node) openUploads() (err error) {
 	}
 	n.stores.files = uploads.NewFiles(objects.NewNATS(js, max(n.work.Replicas, 1)))
 	n.stores.uploads, err = uploads.New(n.database.pool, uploads.Limits{
-		File: n.uploads.File, Bytes: n.uploads.Bytes, Open: n.uploads.Open, Rows: n.uploads.Rows,
-	}, uploads.Attempts{Error: n.uploads.AttemptsError, NotFound: n.uploads.AttemptsNotFound})
+		File: n.Uploads.File, Bytes: n.Uploads.Bytes, Open: n.Uploads.Open, Rows: n.Uploads.Rows,
+	}, uploads.Attempts{Error: n.Uploads.AttemptsError, NotFound: n.Uploads.AttemptsNotFound})
 	if err != nil {
 		return err
 	}
-	n.stores.feeder, err = uploads.NewFeeder(uploads.FeederConfig{Pace: n.uploads.pace(), Locks: n.uploads.locks()}, n.stores.uploads, n.stores.own, n.log)
+	n.stores.feeder, err = uploads.NewFeeder(uploads.FeederConfig{Pace: n.Uploads.pace(), Locks: n.Uploads.locks()}, n.stores.uploads, n.stores.own, n.log)
 	return err
 }
 
@@ -147,7 +147,7 @@ func (n *node) takeUploads() (of share, err error) {
 	if err != nil {
 		return of, err
 	}
-	commands, err := ingestuploads.New(n.uploads.bounds(), n.stores.uploads, n.stores.files, n.stores.feeder, n.auth, n.log)
+	commands, err := ingestuploads.New(n.Uploads.bounds(), n.stores.uploads, n.stores.files, n.stores.feeder, n.auth, n.log)
 	if err != nil {
 		return of, err
 	}
@@ -165,7 +165,7 @@ func (n *node) takeUploads() (of share, err error) {
 		return of, err
 	}
 	runner, err := ingestuploads.NewRunner(ingestuploads.RunnerConfig{
-		Bounds: n.uploads.bounds(), Temp: temp, Keep: n.retention.Uploads,
+		Bounds: n.Uploads.bounds(), Temp: temp, Keep: n.Retention.Uploads,
 	}, n.stores.uploads, n.stores.files, n.stores.feeder, n.registry, n.log)
 	if err != nil {
 		return of, err
@@ -182,14 +182,14 @@ func (n *node) readUploads() (of share, err error) {
 	if err != nil {
 		return of, err
 	}
-	reads, err := queryuploads.New(queryuploads.Config{Temp: temp, Pending: n.uploads.Pending}, queryuploads.Deps{
+	reads, err := queryuploads.New(queryuploads.Config{Temp: temp, Pending: n.Uploads.Pending}, queryuploads.Deps{
 		Store: n.stores.uploads, Files: n.stores.files, Auth: n.auth, Registry: n.registry, Log: n.log,
 	})
 	if err != nil {
 		return of, err
 	}
 	exporter, err := queryuploads.NewExporter(queryuploads.ExporterConfig{
-		Keep: n.retention.UploadExports, MaxBytes: n.uploads.Bytes, Temp: temp,
+		Keep: n.Retention.UploadExports, MaxBytes: n.Uploads.Bytes, Temp: temp,
 	}, n.stores.uploads, n.stores.files, n.log)
 	if err != nil {
 		return of, err

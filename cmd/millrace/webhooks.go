@@ -34,7 +34,7 @@ func (s pacingSettings) pacing() item.Pacing {
 
 // sendItems sends items of queues to their webhooks.
 func (n *node) sendItems() (of share, err error) {
-	guard := webhooks.NewGuard(n.webhooks.Allow)
+	guard := webhooks.NewGuard(n.Webhooks.Allow)
 	store, err := webhooks.NewStore(n.database.pool)
 	if err != nil {
 		return of, err
@@ -43,7 +43,7 @@ func (n *node) sendItems() (of share, err error) {
 	if err != nil {
 		return of, err
 	}
-	runner, err := webhooks.NewRunner(webhooks.RunnerConfig{AtOnce: n.webhooks.AtOnce, PerHost: n.webhooks.PerHost}, webhooks.Deps{
+	runner, err := webhooks.NewRunner(webhooks.RunnerConfig{AtOnce: n.Webhooks.AtOnce, PerHost: n.Webhooks.PerHost}, webhooks.Deps{
 		Sender: webhooks.NewSender(guard, nil), Store: store, Own: n.stores.own, Hands: n.stores.handout,
 		Registry: n.registry, Log: n.log,
 	})
