@@ -26,11 +26,11 @@ func (s *site) act(body string, matched int) (a acts.Act) {
 		s.T.Fatalf("%s matches %s, want %d", body, text, matched)
 	}
 	for a.State == acts.Running {
-		if _, err := s.bulk.Step(s.T.Context()); err != nil {
+		if _, err := s.Bulk.Step(s.T.Context()); err != nil {
 			s.T.Fatal(err)
 		}
 		var err error
-		if a, err = s.bulk.Get(s.T.Context(), a.ID); err != nil {
+		if a, err = s.Bulk.Get(s.T.Context(), a.ID); err != nil {
 			s.T.Fatal(err)
 		}
 	}
@@ -47,14 +47,14 @@ func TestAct(t *testing.T) {
 	for i := range 20 {
 		id, f := uuid.New(), source.New()
 		f.Name, f.URL = fmt.Sprintf("source %d", i), "https://example.com"
-		s.jobs.Tell(source.Created, id, f)
+		s.Tell(source.Created, id, f)
 		if i == 0 {
-			s.jobs.Tell(source.Disabled, id, source.Toggle{Reason: "why"})
+			s.Tell(source.Disabled, id, source.Toggle{Reason: "why"})
 		}
 	}
 	count := func(f jobs.Filter) int64 {
 		t.Helper()
-		n, err := s.jobs.Count(t.Context(), f)
+		n, err := s.Jobs.Count(t.Context(), f)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func TestAct(t *testing.T) {
 	if a.Done != 11 || a.Failed != 1 || count(jobs.Filter{Status: "paused"}) != 1 {
 		t.Errorf("one is of a source that is disabled: %+v", a)
 	}
-	members, err := s.bulk.Members(t.Context(), a.ID)
+	members, err := s.Bulk.Members(t.Context(), a.ID)
 	if err != nil || len(members) != 1 || !strings.Contains(members[0].Reason, "enable the source") ||
 		!strings.Contains(string(members[0].Details), `"source_name":"source 0"`) {
 		t.Errorf("%+v, %v", members, err)
@@ -102,18 +102,18 @@ func TestActMeanwhile(t *testing.T) {
 	if s.Into(&a, 201, status, text); a.Matched != 3 {
 		t.Fatal(text)
 	}
-	if _, err := s.jobs.Do(t.Context(), jobs.OpPause, paused.ID); err != nil {
+	if _, err := s.Jobs.Do(t.Context(), jobs.OpPause, paused.ID); err != nil {
 		t.Fatal(err)
 	}
-	s.jobs.Tell(source.Deleted, gone.SourceID, source.Deletion{Reason: "why"})
-	if _, err := s.bulk.Step(t.Context()); err != nil {
+	s.Tell(source.Deleted, gone.SourceID, source.Deletion{Reason: "why"})
+	if _, err := s.Bulk.Step(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	a, err := s.bulk.Get(t.Context(), a.ID)
+	a, err := s.Bulk.Get(t.Context(), a.ID)
 	if err != nil || a.Done != 1 || a.Skipped != 2 || a.Failed != 0 {
 		t.Errorf("%+v, %v", a, err)
 	}
-	members, err := s.bulk.Members(t.Context(), a.ID)
+	members, err := s.Bulk.Members(t.Context(), a.ID)
 	if err != nil || len(members) != 2 {
 		t.Errorf("%+v, %v", members, err)
 	}
@@ -145,7 +145,7 @@ func TestActOfSources(t *testing.T) {
 	if a := s.act(`{"move":"pause","filter":{"has_source":"true"}}`, 1); a.Done != 1 || a.Failed != 0 {
 		t.Errorf("%+v", a)
 	}
-	if d, err := s.jobs.Get(t.Context(), unlisted.ID); err != nil || d.Status != job.Pending {
+	if d, err := s.Jobs.Get(t.Context(), unlisted.ID); err != nil || d.Status != job.Pending {
 		t.Errorf("%+v, %v", d.Job, err)
 	}
 	if a := s.act(`{"move":"pause","filter":{"has_source":"false"}}`, 2); a.Done != 1 || a.Failed != 1 {

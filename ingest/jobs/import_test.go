@@ -23,7 +23,7 @@ func (s *site) importList(kind, list string) (got ImportedSources) {
 // events is how many events wait to be published.
 func (s *site) events() (n int) {
 	s.T.Helper()
-	if err := s.sources.Pool().QueryRow(s.T.Context(), "SELECT count(*) FROM millrace.message_outbox").Scan(&n); err != nil {
+	if err := s.Sources.Pool().QueryRow(s.T.Context(), "SELECT count(*) FROM millrace.message_outbox").Scan(&n); err != nil {
 		s.T.Fatal(err)
 	}
 	return n
@@ -62,12 +62,12 @@ func TestImport(t *testing.T) {
 		t.Errorf("%+v, %d events", got, s.events())
 	}
 	// A source that was there before with a name keeps it if the list has none.
-	named, err := s.sources.List(t.Context(), sources.Filter{Text: "https://example.com/new"}, [16]byte{}, 1)
+	named, err := s.Sources.List(t.Context(), sources.Filter{Text: "https://example.com/new"}, [16]byte{}, 1)
 	if err != nil || len(named) != 1 {
 		t.Fatal(named, err)
 	}
 	s.importList("text/x-opml", `<opml><outline xmlUrl="https://example.com/new" max_depth="4"/></opml>`)
-	if now, err := s.sources.Get(t.Context(), named[0].ID); err != nil || now.Name != "new" || now.MaxDepth != 4 {
+	if now, err := s.Sources.Get(t.Context(), named[0].ID); err != nil || now.Name != "new" || now.MaxDepth != 4 {
 		t.Errorf("%+v, %v", now, err)
 	}
 }
@@ -90,7 +90,7 @@ func TestImportRefused(t *testing.T) {
 			t.Errorf("%s %.60q: %d %s, want %d", c.kind, c.list, status, text, c.status)
 		}
 	}
-	if n, err := s.sources.Count(t.Context(), sources.Filter{}); n != 0 || err != nil {
+	if n, err := s.Sources.Count(t.Context(), sources.Filter{}); n != 0 || err != nil {
 		t.Errorf("%d sources, %v", n, err)
 	}
 }
@@ -109,7 +109,7 @@ func TestImportOfJobs(t *testing.T) {
 		}
 	}
 	var settings string
-	if err := s.sources.Pool().QueryRow(t.Context(), `SELECT string_agg(settings::text, ', ')
+	if err := s.Sources.Pool().QueryRow(t.Context(), `SELECT string_agg(settings::text, ', ')
 		FROM millrace.pending_override`).Scan(&settings); err != nil || settings != `{"cron": "0 6 * * mon", "jitter_seconds": 90}` {
 		t.Errorf("%s, %v", settings, err)
 	}

@@ -9,13 +9,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
-	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/jobs"
-	"github.com/millrace-io/millrace/internal/sources"
-	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
+	"github.com/millrace-io/millrace/internal/jobs/jobstest"
 	"github.com/millrace-io/millrace/schemas/job"
 	"github.com/millrace-io/millrace/schemas/source"
 )
@@ -25,34 +22,15 @@ var engine embeddedtest.Postgres
 func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
 
 // site is a server with the commands on a database of its own.
-type site struct {
-	*trackingtest.Site
-	sources *sources.Store
-	jobs    *trackingtest.Jobs
-	bulk    *acts.Store
-}
-
-// both registers all routes.
-type both struct{ *Handler }
-
-func (h both) Register(api endpoint.API) {
-	h.RegisterSources(api)
-	h.RegisterJobs(api)
-}
+type site struct{ *jobstest.Site }
 
 func serve(t *testing.T, a *auth.Auth) *site { return serveWith(t, a, jobs.Config{}) }
 
 func serveWith(t *testing.T, a *auth.Auth, cfg jobs.Config) *site {
 	t.Helper()
 	t.Parallel()
-	s := &site{Site: trackingtest.New(t, &engine)}
-	var err error
-	if s.sources, err = sources.New(s.Store.Pool()); err != nil {
-		t.Fatal(err)
-	}
-	s.jobs = s.Jobs(cfg)
-	s.bulk = s.Acts(s.sources.Subject(), s.jobs.Subject())
-	s.Serve(a, both{New(s.sources, s.jobs.Store, s.bulk)})
+	s := &site{jobstest.New(t, &engine, cfg)}
+	s.Serve(a, New(s.Sources, s.Jobs, s.Bulk))
 	return s
 }
 
@@ -61,8 +39,8 @@ func (s *site) made() job.Job {
 	s.T.Helper()
 	id, f := uuid.New(), source.New()
 	f.Name, f.URL = "Example News", "https://example.com"
-	s.jobs.Tell(source.Created, id, f)
-	d, err := s.jobs.OfSource(s.T.Context(), id)
+	s.Tell(source.Created, id, f)
+	d, err := s.Jobs.OfSource(s.T.Context(), id)
 	if err != nil {
 		s.T.Fatal(err)
 	}
@@ -115,7 +93,7 @@ func TestCommands(t *testing.T) {
 		j.Override != (job.Overrides{}) {
 		t.Errorf("%+v", j)
 	}
-	s.jobs.Tell(source.Disabled, made.SourceID, nil)
+	s.Tell(source.Disabled, made.SourceID, nil)
 	for path, rule := range map[string]string{
 		path + "/resume":    "enable the source",
 		path + "/force-run": "must not be paused",
@@ -130,7 +108,7 @@ func TestCommands(t *testing.T) {
 func TestBulk(t *testing.T) {
 	s := serve(t, auth.New(auth.Config{}))
 	a, b := s.made(), s.made()
-	s.jobs.Tell(source.Disabled, b.SourceID, nil)
+	s.Tell(source.Disabled, b.SourceID, nil)
 	unknown := uuid.NewString()
 	ask := func(operation string) string {
 		t.Helper()
@@ -163,7 +141,7 @@ func TestBulk(t *testing.T) {
 func TestBulkOfSources(t *testing.T) {
 	s := serve(t, auth.New(auth.Config{}))
 	a, b := s.made(), s.made()
-	s.jobs.Tell(source.Disabled, b.SourceID, nil)
+	s.Tell(source.Disabled, b.SourceID, nil)
 	none := uuid.NewString()
 	status, text := s.Post("/jobs/bulk", `{"operation":"skip-next","source_ids":["`+
 		strings.Join([]string{a.SourceID.String(), b.SourceID.String(), none, a.ID.String()}, `","`)+`"]}`)
@@ -190,7 +168,7 @@ func TestBulkOverride(t *testing.T) {
 		t.Error(status, text)
 	}
 	for _, made := range []job.Job{a, b} {
-		j, err := s.jobs.Get(t.Context(), made.ID)
+		j, err := s.Jobs.Get(t.Context(), made.ID)
 		if err != nil || j.IntervalMinutes != 20 || j.JitterSeconds != 90 || j.MaxAttempts != 2 ||
 			!slices.Equal(j.CrawlWindow.Days, []int{0, 1, 5}) {
 			t.Errorf("%+v, %v", j, err)

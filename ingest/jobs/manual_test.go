@@ -24,7 +24,7 @@ func serveManual(t *testing.T) *site {
 func (s *site) told(priority string) string {
 	id, f := uuid.New(), source.New()
 	f.Name, f.URL, f.Priority = "Told "+priority, "https://example.com/"+priority, priority
-	s.jobs.Tell(source.Created, id, f)
+	s.Tell(source.Created, id, f)
 	return id.String()
 }
 
@@ -61,11 +61,11 @@ func TestManualJobs(t *testing.T) {
 	}
 	s.make(404, `{"source_id":"`+uuid.NewString()+`","interval_minutes":7}`)
 	// A manual job does not follow the settings of its source, and follows what it is.
-	s.jobs.Tell(source.Updated, uuid.MustParse(a), map[string]any{
+	s.Tell(source.Updated, uuid.MustParse(a), map[string]any{
 		"changed_fields": []string{"priority"}, "previous": map[string]any{"priority": "high"},
 		"current": map[string]any{"priority": "critical"},
 	})
-	s.jobs.Tell(source.Disabled, uuid.MustParse(b), nil)
+	s.Tell(source.Disabled, uuid.MustParse(b), nil)
 
 	_, plan := s.Post("/jobs/migrate?dry_run=true", "")
 	s.make(409, `{"source_id":"`+a+`","interval_minutes":7}`) // nothing has changed
@@ -102,7 +102,7 @@ func TestManualJobs(t *testing.T) {
 	if _, again := s.Post("/jobs/migrate", ""); again != `{"dry_run":false,"jobs":[]}` {
 		t.Error(again)
 	}
-	if n, err := s.jobs.Count(t.Context(), jobs.Filter{}); err != nil || n != 3 {
+	if n, err := s.Jobs.Count(t.Context(), jobs.Filter{}); err != nil || n != 3 {
 		t.Errorf("%d jobs: %v", n, err)
 	}
 }
@@ -111,7 +111,7 @@ func TestManualJobs(t *testing.T) {
 // other of one that is disabled.
 func (s *site) checkMigrated(one, two uuid.UUID) {
 	s.T.Helper()
-	a, err := s.jobs.Get(s.T.Context(), one)
+	a, err := s.Jobs.Get(s.T.Context(), one)
 	if err != nil {
 		s.T.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func (s *site) checkMigrated(one, two uuid.UUID) {
 		a.CrawlWindow == nil || a.NextRunAt.After(time.Now().Add(15*time.Minute)) {
 		s.T.Errorf("%+v", a)
 	}
-	b, err := s.jobs.Get(s.T.Context(), two)
+	b, err := s.Jobs.Get(s.T.Context(), two)
 	if err != nil {
 		s.T.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestMigrateTable(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), "DELETE FROM millrace.source WHERE id = $1", ids[0]); err != nil {
 		t.Fatal(err)
 	}
-	all, err := s.jobs.Migrate(t.Context(), false)
+	all, err := s.Jobs.Migrate(t.Context(), false)
 	if err != nil {
 		t.Fatal(err)
 	}

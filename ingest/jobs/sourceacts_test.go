@@ -27,7 +27,7 @@ func (s *site) fill(n int) (ids []uuid.UUID) {
 		if i < n/2 {
 			f.Priority = "low"
 		}
-		made, err := s.sources.Create(s.T.Context(), f)
+		made, err := s.Sources.Create(s.T.Context(), f)
 		if err != nil {
 			s.T.Fatal(err)
 		}
@@ -48,11 +48,11 @@ func (s *site) number(sql string) (n int) {
 func (s *site) finish(id int64) acts.Act {
 	s.T.Helper()
 	for {
-		worked, err := s.bulk.Step(s.T.Context())
+		worked, err := s.Bulk.Step(s.T.Context())
 		if err != nil {
 			s.T.Fatal(err)
 		}
-		a, err := s.bulk.Get(s.T.Context(), id)
+		a, err := s.Bulk.Get(s.T.Context(), id)
 		if err != nil {
 			s.T.Fatal(err)
 		}
@@ -91,10 +91,10 @@ func TestSourceAct(t *testing.T) {
 		}
 	}
 	// One is gone when its turn comes, and one is of another priority.
-	if err := s.sources.Delete(t.Context(), ids[1], "why"); err != nil {
+	if err := s.Sources.Delete(t.Context(), ids[1], "why"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.sources.Update(t.Context(), ids[2], source.ReadDraft([]byte(`{"priority":"high"}`))); err != nil {
+	if _, err := s.Sources.Update(t.Context(), ids[2], source.ReadDraft([]byte(`{"priority":"high"}`))); err != nil {
 		t.Fatal(err)
 	}
 	a = s.finish(a.ID)
@@ -110,7 +110,7 @@ func TestSourceAct(t *testing.T) {
 	if events != 650-217-2 {
 		t.Errorf("%d events of %d after %d", events, 650-217-2, created)
 	}
-	members, err := s.bulk.Members(t.Context(), a.ID)
+	members, err := s.Bulk.Members(t.Context(), a.ID)
 	if err != nil || len(members) != 2 || members[0].Reason != acts.Gone.Reason ||
 		members[1].Reason != acts.Unmatched.Reason || !strings.Contains(string(members[1].Details), `"source 0002"`) {
 		t.Errorf("%+v, %v", members, err)
@@ -161,7 +161,7 @@ func TestSourceActRules(t *testing.T) {
 func TestSourceActCutOff(t *testing.T) {
 	s := serve(t, auth.New(auth.Config{}))
 	s.fill(1600)
-	a, _, err := s.bulk.Begin(t.Context(), acts.Request{
+	a, _, err := s.Bulk.Begin(t.Context(), acts.Request{
 		Subject: sources.Subject, Move: sources.OpDelete, Filter: sources.SourceFilter{}, Arguments: sources.Why{Reason: "why"},
 	})
 	if err != nil {
@@ -169,7 +169,7 @@ func TestSourceActCutOff(t *testing.T) {
 	}
 	for i := range 40 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*time.Millisecond)
-		_, _ = s.bulk.Step(ctx)
+		_, _ = s.Bulk.Step(ctx)
 		cancel()
 		if n := s.number(`SELECT count(*) FROM millrace.act AS a,
 			LATERAL (SELECT 1600 - count(*) AS n FROM millrace.source) AS gone,

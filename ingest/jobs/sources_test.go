@@ -57,7 +57,7 @@ func TestSource(t *testing.T) {
 		{"PUT", path, example, fmt.Sprintf(is, 10, false)},
 	} {
 		got := s.source(200, c.method, c.path, c.body)
-		stored, err := s.sources.Get(t.Context(), made.ID)
+		stored, err := s.Sources.Get(t.Context(), made.ID)
 		if text := fields(got.Fields); text != c.want || fields(stored.Fields) != c.want || err != nil {
 			t.Errorf("%s %s %s: %s, stored %+v, %v, want %s", c.method, c.path, c.body, text, stored, err, c.want)
 		}
@@ -113,7 +113,7 @@ func TestRefusedOfSources(t *testing.T) {
 	if status, text := s.Do("POST", other, "/sources/"+id+"/disable", ""); status != 403 {
 		t.Errorf("a page of another origin: %d %s", status, text)
 	}
-	if now, err := s.sources.Get(t.Context(), uuid.MustParse(id)); err != nil || !now.Enabled {
+	if now, err := s.Sources.Get(t.Context(), uuid.MustParse(id)); err != nil || !now.Enabled {
 		t.Errorf("%+v, %v", now, err)
 	}
 }
@@ -123,7 +123,7 @@ func TestBulkSources(t *testing.T) {
 	s := serve(t, auth.New(auth.Config{}))
 	ids := make([]string, maxBulk)
 	for i := range ids {
-		made, err := s.sources.Create(t.Context(), source.ReadDraft([]byte(example)).Over(source.New()))
+		made, err := s.Sources.Create(t.Context(), source.ReadDraft([]byte(example)).Over(source.New()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +146,7 @@ func TestBulkSources(t *testing.T) {
 		}
 	}
 	no := false
-	if n, err := s.sources.Count(t.Context(), sources.Filter{Enabled: &no}); n != maxBulk-2 || err != nil {
+	if n, err := s.Sources.Count(t.Context(), sources.Filter{Enabled: &no}); n != maxBulk-2 || err != nil {
 		t.Errorf("%d are disabled, %v", n, err)
 	}
 }

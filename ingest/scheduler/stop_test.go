@@ -1,7 +1,6 @@
 package scheduler_test
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -10,28 +9,10 @@ import (
 
 	"github.com/millrace-io/millrace/ingest/scheduler"
 	"github.com/millrace-io/millrace/internal/jobs"
+	"github.com/millrace-io/millrace/internal/jobs/jobstest"
 	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/source"
 )
-
-// told applies an event about a source, which is the one with this number on the stream.
-func (s *site) told(seq int64, kind string, id uuid.UUID, payload any) {
-	s.Helper()
-	text, err := json.Marshal(source.Event{
-		ID: uuid.New(), Type: kind, SourceID: id, Timestamp: time.Now().UTC(), Payload: payload,
-	})
-	if err != nil {
-		s.Fatal(err)
-	}
-	told, rule := source.ReadEvent(text)
-	if rule != nil {
-		s.Fatal(rule)
-	}
-	outcomes, _, err := s.jobs().Handle(s.Context(), []jobs.Event{{Told: told, Seq: seq, Stored: told.Timestamp}}, nil)
-	if err != nil || outcomes[0] != jobs.Applied {
-		s.Fatal(outcomes, err)
-	}
-}
 
 // sourceJob makes a source by an event, and returns its job, which is due at once.
 func (s *site) sourceJob() (ofSource, id uuid.UUID) {
@@ -39,7 +20,7 @@ func (s *site) sourceJob() (ofSource, id uuid.UUID) {
 	ofSource = uuid.New()
 	f := source.New()
 	f.Name, f.URL, f.Priority = "Example News", "https://example.com", "critical"
-	s.told(1, source.Created, ofSource, f)
+	jobstest.Tell(s.T, s.jobs(), 1, source.Created, ofSource, f)
 	made, err := s.jobs().OfSource(s.Context(), ofSource)
 	if err != nil {
 		s.Fatal(err)
@@ -73,7 +54,7 @@ func TestStopped(t *testing.T) {
 	}
 	tell := func(kind string) func(*site, uuid.UUID, uuid.UUID) error {
 		return func(s *site, of, _ uuid.UUID) error {
-			s.told(2, kind, of, nil)
+			jobstest.Tell(s.T, s.jobs(), 2, kind, of, nil)
 			return nil
 		}
 	}
@@ -156,7 +137,7 @@ func TestStoppedRunComesBack(t *testing.T) {
 	of, id := s.sourceJob()
 	s.settle()
 	s.work(item.Start, "")
-	s.told(2, source.Disabled, of, nil)
+	jobstest.Tell(s.T, s.jobs(), 2, source.Disabled, of, nil)
 	s.settle()
 	s.equal("disabled", s.runs(id), "running: ran")
 	s.work(item.Release, "")
@@ -165,7 +146,7 @@ func TestStoppedRunComesBack(t *testing.T) {
 	const cancelled = "cancelled (the source of the job was disabled): " +
 		"ran its run was cancelled before a worker took it: the source of the job was disabled"
 	s.equal("given back", s.runs(id), cancelled)
-	s.told(3, source.Deleted, of, nil)
+	jobstest.Tell(s.T, s.jobs(), 3, source.Deleted, of, nil)
 	var itemID int64
 	if err := s.pool.QueryRow(t.Context(), "SELECT item_id FROM millrace.executions").Scan(&itemID); err != nil {
 		t.Fatal(err)

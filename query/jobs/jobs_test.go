@@ -14,10 +14,8 @@ import (
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
-	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/jobs"
-	"github.com/millrace-io/millrace/internal/sources"
-	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
+	"github.com/millrace-io/millrace/internal/jobs/jobstest"
 	"github.com/millrace-io/millrace/schemas/source"
 )
 
@@ -26,30 +24,13 @@ var engine embeddedtest.Postgres
 func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
 
 // site is a server with the reads on a database of its own.
-type site struct {
-	*trackingtest.Site
-	sources *sources.Store
-	jobs    *trackingtest.Jobs
-}
-
-// both registers all routes.
-type both struct{ *Handler }
-
-func (h both) Register(api endpoint.API) {
-	h.RegisterSources(api)
-	h.RegisterJobs(api)
-}
+type site struct{ *jobstest.Site }
 
 func serve(t *testing.T, a *auth.Auth) *site {
 	t.Helper()
 	t.Parallel()
-	s := &site{Site: trackingtest.New(t, &engine)}
-	var err error
-	if s.sources, err = sources.New(s.Store.Pool()); err != nil {
-		t.Fatal(err)
-	}
-	s.jobs = s.Jobs(jobs.Config{})
-	s.Serve(a, both{New(s.sources, s.jobs.Store, s.Acts(s.sources.Subject(), s.jobs.Subject()))})
+	s := &site{jobstest.New(t, &engine, jobs.Config{})}
+	s.Serve(a, New(s.Sources, s.Jobs, s.Bulk))
 	return s
 }
 
@@ -59,7 +40,7 @@ func (s *site) made(n int) (ids []uuid.UUID) {
 		id, f := uuid.New(), source.New()
 		f.Name, f.URL, f.Priority = fmt.Sprintf("Source %d", i), fmt.Sprintf("https://example.com/%d",
 			i), source.Priorities[i%4]
-		s.jobs.Tell(source.Created, id, f)
+		s.Tell(source.Created, id, f)
 		ids = append(ids, id)
 	}
 	return ids
@@ -67,7 +48,7 @@ func (s *site) made(n int) (ids []uuid.UUID) {
 
 func (s *site) exec(sql string, args ...any) {
 	s.T.Helper()
-	if _, err := s.jobs.Pool().Exec(s.T.Context(), sql, args...); err != nil {
+	if _, err := s.Jobs.Pool().Exec(s.T.Context(), sql, args...); err != nil {
 		s.T.Fatal(err)
 	}
 }
@@ -99,7 +80,7 @@ func TestShapes(t *testing.T) {
 	s := serve(t, auth.New(auth.Config{}))
 	id := s.made(1)[0]
 	s.runs(id, 12)
-	d, err := s.jobs.OfSource(t.Context(), id)
+	d, err := s.Jobs.OfSource(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +131,7 @@ func TestShapes(t *testing.T) {
 func TestList(t *testing.T) {
 	s := serve(t, auth.New(auth.Config{}))
 	ids := s.made(7)
-	s.jobs.Tell(source.Disabled, ids[0], nil)
+	s.Tell(source.Disabled, ids[0], nil)
 	s.exec(`INSERT INTO millrace.source (id, name, url, rate_limit, max_depth, enabled, selectors, priority)
 		VALUES ($1, 'Source 1', 'https://example.com/1', 10, 1, true, '{}', 'normal')`, ids[1])
 	names := func(query string) (all []string) {
@@ -231,7 +212,7 @@ func TestHealth(t *testing.T) {
 func TestPages(t *testing.T) {
 	s := serve(t, auth.New(auth.Config{}))
 	id := s.made(1)[0]
-	d, err := s.jobs.OfSource(t.Context(), id)
+	d, err := s.Jobs.OfSource(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +221,7 @@ func TestPages(t *testing.T) {
 	for i := range 5 {
 		s.exec(`INSERT INTO millrace.job_ledger (job_id, due_at, outcome, reason) VALUES ($1, $2, $3, 'why')`, d.ID,
 			due.Add(time.Duration(i)*time.Hour), []string{"skipped", "paused"}[i%2])
-		s.jobs.Tell(source.Disabled, id, nil)
+		s.Tell(source.Disabled, id, nil)
 	}
 	s.exec("UPDATE millrace.processed_events SET processed_at = date_trunc('hour', processed_at)") // the same of all
 	var articles []int

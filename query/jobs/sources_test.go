@@ -16,7 +16,7 @@ import (
 
 func (s *site) create(draft string) source.CrawlSource {
 	s.T.Helper()
-	made, err := s.sources.Create(s.T.Context(), source.ReadDraft([]byte(draft)).Over(source.New()))
+	made, err := s.Sources.Create(s.T.Context(), source.ReadDraft([]byte(draft)).Over(source.New()))
 	if err != nil {
 		s.T.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestPagesOfSources(t *testing.T) {
 			t.Errorf("total is %d", page.Total)
 		}
 		last := page.Items[len(page.Items)-1]
-		if err := s.sources.Delete(t.Context(), last.ID, "why"); err != nil { // the place is kept all the same
+		if err := s.Sources.Delete(t.Context(), last.ID, "why"); err != nil { // the place is kept all the same
 			t.Fatal(err)
 		}
 		s.create(`{"name":"late","url":"https://e.com"}`)

@@ -1,20 +1,15 @@
 package trackingtest
 
 import (
-	"encoding/json"
 	"net/http"
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
-	"github.com/millrace-io/millrace/internal/jobs"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/userqueue"
-	"github.com/millrace-io/millrace/schemas/source"
 )
 
 // Secret signs the tokens of Login.
@@ -85,43 +80,5 @@ func (s *Site) CheckActScope(path, body string) {
 	}
 	if all, err := s.Acts().List(s.T.Context(), 0, 10); err != nil || len(all) != 2 {
 		s.T.Errorf("%d acts were begun, %v", len(all), err)
-	}
-}
-
-// Jobs are the jobs of a site.
-type Jobs struct {
-	*jobs.Store
-	site *Site
-	seq  int64
-}
-
-// Jobs returns the jobs of the site.
-func (s *Site) Jobs(cfg jobs.Config) *Jobs {
-	s.T.Helper()
-	store, err := jobs.New(cfg, s.Store.Pool())
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	return &Jobs{Store: store, site: s}
-}
-
-// Tell applies an event about a source.
-func (j *Jobs) Tell(kind string, id uuid.UUID, payload any) {
-	t := j.site.T
-	t.Helper()
-	text, err := json.Marshal(source.Event{
-		ID: uuid.New(), Type: kind, SourceID: id, Timestamp: time.Now().UTC(), Payload: payload,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	told, rule := source.ReadEvent(text)
-	if rule != nil {
-		t.Fatal(rule)
-	}
-	j.seq++
-	outcomes, _, err := j.Handle(t.Context(), []jobs.Event{{Told: told, Seq: j.seq, Stored: told.Timestamp}}, nil)
-	if err != nil || outcomes[0] != jobs.Applied {
-		t.Fatal(outcomes, err)
 	}
 }
