@@ -45,10 +45,7 @@ func (n *node) runDemo() (of share, err error) {
 
 func (n *node) demoCrawls(d *demo.Demo) func(context.Context) error {
 	return func(ctx context.Context) error {
-		return d.Crawl(ctx, demo.Stores{
-			Sources: n.stores.sources, Jobs: n.stores.jobs, Acts: n.stores.acts, Queues: n.stores.own,
-			Hands: n.stores.handout,
-		})
+		return d.Crawl(ctx, n.nats, demo.Commands{Import: n.importSources, Acts: n.stores.acts})
 	}
 }
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	ingestjobs "github.com/millrace-io/millrace/ingest/jobs"
 	"github.com/millrace-io/millrace/ingest/scheduler"
 	"github.com/millrace-io/millrace/internal/endpoint"
@@ -61,6 +63,12 @@ func (n *node) takeSources() (of share, err error) {
 			ingestjobs.New(n.stores.sources, n.stores.jobs, n.stores.acts).RegisterSources,
 		},
 	}, nil
+}
+
+// importSources makes and changes sources by a list of JSON lines.
+func (n *node) importSources(ctx context.Context, list []byte) error {
+	_, err := ingestjobs.New(n.stores.sources, n.stores.jobs, n.stores.acts).Import(ctx, sources.JSONL, list)
+	return err
 }
 
 // takeJobs takes commands about jobs, and has jobs follow their sources.

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -13,28 +14,19 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/millrace-io/millrace/client"
 	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/acts/items"
-	"github.com/millrace-io/millrace/internal/jobs"
-	"github.com/millrace-io/millrace/internal/queue"
-	"github.com/millrace-io/millrace/internal/queue/handout"
-	"github.com/millrace-io/millrace/internal/sources"
-	"github.com/millrace-io/millrace/internal/userqueue"
-	"github.com/millrace-io/millrace/schemas/item"
-	"github.com/millrace-io/millrace/schemas/job"
-	"github.com/millrace-io/millrace/schemas/source"
 )
 
-// Stores are where sources, jobs and queues are.
-type Stores struct {
-	Sources *sources.Store
-	Jobs    *jobs.Store
-	Acts    *acts.Store
-	Queues  *userqueue.Store
-	Hands   *handout.Handout
+// Commands are what Crawl does beside working the queue of crawls.
+type Commands struct {
+	// Import makes sources by a list of JSON lines.
+	Import func(ctx context.Context, list []byte) error
+	Acts   *acts.Store
 }
 
 const (
@@ -49,12 +41,17 @@ const (
 
 // Crawl registers sources, crawls them when their jobs are due, and begins a bulk action
 // now and then, until ctx ends. Nothing is fetched. Sources that are there stay as they are.
-func (d *Demo) Crawl(ctx context.Context, s Stores) error {
-	c := &crawl{work: work{Demo: d}, Stores: s}
+func (d *Demo) Crawl(ctx context.Context, nc *nats.Conn, do Commands) error {
+	c := &crawl{work{Demo: d, nc: nc}, do}
 	var all errgroup.Group
 	all.Go(func() error { c.register(ctx); return nil })
 	for i := range crawlers {
-		all.Go(func() error { c.run(ctx, fmt.Sprintf("demo-crawler-%d", i+1)); return nil })
+		all.Go(func() error {
+			c.runAs(ctx, crawlQueue, c.one, client.WorkConfig{
+				Worker: fmt.Sprintf("demo-crawler-%d", i+1), Concurrency: 1, Lease: crawlLease,
+			})
+			return nil
+		})
 	}
 	all.Go(func() error { c.act(ctx); return nil })
 	return all.Wait()
@@ -62,47 +59,39 @@ func (d *Demo) Crawl(ctx context.Context, s Stores) error {
 
 type crawl struct {
 	work
-	Stores
+	Commands
+}
+
+// site is a source, as lists have it.
+type site struct {
+	Name      string          `json:"name"`
+	URL       string          `json:"url"`
+	Enabled   bool            `json:"enabled"`
+	Priority  string          `json:"priority"`
+	Selectors json.RawMessage `json:"selectors"`
 }
 
 // sites are the sources of the sample that are seen most, with the site of each.
-func (c *crawl) sites() (all []source.Fields) {
-	seen, site := map[string]int{}, map[string]string{}
+func (c *crawl) sites() (all []site) {
+	seen, address := map[string]int{}, map[string]string{}
 	for _, s := range c.sample.Sightings {
 		a := c.sample.Articles[s.Article]
 		seen[a.Source]++
-		if u, err := url.Parse(a.URL); err == nil && site[a.Source] == "" {
-			site[a.Source] = u.Scheme + "://" + u.Host + "/"
+		if u, err := url.Parse(a.URL); err == nil && address[a.Source] == "" {
+			address[a.Source] = u.Scheme + "://" + u.Host + "/"
 		}
 	}
 	names := slices.SortedFunc(maps.Keys(seen), func(a, b string) int {
 		return cmp.Or(cmp.Compare(seen[b], seen[a]), strings.Compare(a, b))
 	})
 	for i, name := range names[:min(len(names), crawlSources)] {
-		f := source.New()
-		f.Name, f.URL, f.Enabled = name, site[name], i%12 != 11
-		f.Priority = source.Priorities[i%len(source.Priorities)]
-		f.Selectors = json.RawMessage(`{"title":"h1","body":"article"}`)
-		all = append(all, f)
+		all = append(all, site{
+			Name: name, URL: address[name], Enabled: i%12 != 11,
+			Priority:  []string{"low", "normal", "high", "critical"}[i%4],
+			Selectors: json.RawMessage(`{"title":"h1","body":"article"}`),
+		})
 	}
 	return all
-}
-
-// register makes the sources, and has their jobs run each in its way.
-func (c *crawl) register(ctx context.Context) {
-	var there int64
-	if !c.persist(ctx, func() (err error) { there, err = c.Sources.Count(ctx, sources.Filter{}); return err }) || there > 0 {
-		return
-	}
-	for i, f := range c.sites() {
-		var made source.CrawlSource
-		if !c.persist(ctx, func() (err error) { made, err = c.Sources.Create(ctx, f); return err }) {
-			return
-		}
-		if f.Enabled && !c.schedule(ctx, i, made.ID) {
-			return
-		}
-	}
 }
 
 // schedules are how the first jobs run; the others crawl every few minutes.
@@ -113,103 +102,88 @@ var schedules = map[int]string{
 	6: `{"interval_minutes":30,"crawl_window":{"start_hour":6,"end_hour":22,"time_zone":"Europe/Berlin"}}`,
 }
 
+// scheduled is how the job of a source runs, as lists have it.
+type scheduled struct {
+	URL string          `json:"url"`
+	Job json.RawMessage `json:"job"`
+}
+
+func scheduledOf(sites []site) (all []scheduled) {
+	for i, s := range sites {
+		if s.Enabled {
+			text := cmp.Or(schedules[i], fmt.Sprintf(`{"interval_minutes":%d}`, 1+i%5))
+			all = append(all, scheduled{s.URL, json.RawMessage(text)})
+		}
+	}
+	return all
+}
+
+// list returns a list of JSON lines.
+func list[T any](all []T) []byte {
+	var text bytes.Buffer
+	lines := json.NewEncoder(&text)
+	for _, one := range all {
+		_ = lines.Encode(one) // to memory
+	}
+	return text.Bytes()
+}
+
 // pausedJob is the job that is paused.
 const pausedJob = 9
 
-// schedule sets how the job of a source runs, once there is one, and runs it at once.
-func (c *crawl) schedule(ctx context.Context, number int, of uuid.UUID) bool {
-	text, special := schedules[number]
-	if !special {
-		text = fmt.Sprintf(`{"interval_minutes":%d}`, 1+number%5)
+// jobFilter selects jobs; of any priority, if that is -1.
+type jobFilter struct {
+	Q        string `json:"q,omitempty"`
+	Status   string `json:"status,omitempty"`
+	Priority int    `json:"priority"`
+}
+
+// register makes the sources, unless there are some. Once they have their jobs, it sets how these run, pauses one, and
+// runs the others at once. Settings that jobs were made with would leave their first runs where they are by default.
+func (c *crawl) register(ctx context.Context) {
+	sites := c.sites()
+	jobs := scheduledOf(sites)
+	var there acts.ActCount
+	count := func(subject string, filter any) (err error) {
+		there, err = c.Acts.Count(ctx, acts.Request{Subject: subject, Filter: filter})
+		return err
 	}
-	draft := job.ReadDraft([]byte(text))
-	jobs.CheckCron(draft)
-	operation := jobs.OpForceRun
-	if number == pausedJob {
-		operation = jobs.OpPause
+	if !c.persist(ctx, func() error { return count("sources", struct{}{}) }) || there.Matched > 0 ||
+		!c.persist(ctx, func() error { return c.Import(ctx, list(sites)) }) {
+		return
 	}
-	return c.persist(ctx, func() error {
-		j, err := c.Jobs.OfSource(ctx, of)
-		if err == nil {
-			_, err = c.Jobs.Set(ctx, j.ID, draft)
-		}
-		if err == nil {
-			_, err = c.Jobs.Do(ctx, operation, j.ID)
-		}
-		var refusal *jobs.Refusal
-		if errors.As(err, &refusal) { // its first run has begun by itself
-			return nil
+	c.persist(ctx, func() error {
+		err := count("jobs", jobFilter{Priority: -1})
+		if err == nil && there.Matched < len(jobs) {
+			err = fmt.Errorf("%d of %d sources have a job", there.Matched, len(jobs))
 		}
 		return err
 	})
-}
-
-// run crawls as one worker.
-func (c *crawl) run(ctx context.Context, worker string) {
-	for ctx.Err() == nil {
-		var taken []queue.Result
-		if !c.persist(ctx, func() (err error) {
-			taken, err = c.Hands.Take(ctx, crawlQueue, worker, 1, crawlLease)
-			return err
-		}) {
-			return
-		}
-		for _, it := range taken {
-			c.one(ctx, worker, it)
-		}
-		if len(taken) == 0 {
-			_ = sleep(ctx, time.Second, 2*time.Second)
-		}
-	}
+	c.persist(ctx, func() error { return c.Import(ctx, list(jobs)) })
+	c.begin(ctx, acts.Request{Subject: "jobs", Move: "pause", Filter: jobFilter{Q: sites[pausedJob].URL, Priority: -1}})
+	c.begin(ctx, acts.Request{Subject: "jobs", Move: "force-run", Filter: jobFilter{Status: "pending", Priority: -1}})
 }
 
 // one works a run for some seconds. One site refuses, and another one answers now and then.
-func (c *crawl) one(ctx context.Context, worker string, it queue.Result) {
-	q, items, err := c.find(ctx, it.ID)
-	if err != nil || len(items) == 0 {
-		return // the lease ends, and it is handed out again
-	}
-	pages := 2 + rand.IntN(4)
-	command := queue.Command{ID: it.ID, Generation: it.Generation, Worker: worker, Lease: crawlLease}
-	begin := time.Now()
+func (c *crawl) one(ctx context.Context, it client.Item) error {
+	begin, pages := time.Now(), 2+rand.IntN(4)
 	for page := range pages {
-		command.Progress = fmt.Sprintf("page %d of %d", page+1, pages)
-		if _, err := c.Queues.Queues().Extend(ctx, q, []queue.Command{command}); err != nil {
-			return
-		}
-		if sleep(ctx, 300*time.Millisecond, 1500*time.Millisecond) != nil {
-			return
+		client.Progress(ctx, fmt.Sprintf("page %d of %d", page+1, pages))
+		if err := sleep(ctx, 300*time.Millisecond, 1500*time.Millisecond); err != nil {
+			return err
 		}
 	}
 	var of struct {
 		SourceName string `json:"source_name"`
 	}
-	if err := json.Unmarshal(items[0].Payload, &of); err != nil {
-		c.log.Warn("a run of the demo cannot be read", "error", err)
-		return
+	if err := json.Unmarshal(it.Payload, &of); err != nil {
+		return client.Permanent(err)
 	}
-	move := item.Complete
-	switch fault := faultOf(of.SourceName); fault {
-	case "":
-		command.Result = fmt.Appendf(nil, `{"articles_count":%d,"duration_seconds":%.1f}`, 3+rand.IntN(60),
-			time.Since(begin).Seconds())
-	default:
-		move, command.Error = item.Fail, fault
+	if fault := faultOf(of.SourceName); fault != "" {
+		return client.Permanent(errors.New(fault))
 	}
-	c.persist(ctx, func() error {
-		_, err := c.Queues.Queues().Apply(ctx, q, move, []queue.Command{command})
-		return err
-	})
-}
-
-// find reads an item of the queue of runs.
-func (c *crawl) find(ctx context.Context, id int64) (queue.ID, []userqueue.Stored, error) {
-	v, err := c.Queues.Get(ctx, crawlQueue)
-	if err != nil {
-		return 0, nil, err
-	}
-	items, err := c.Queues.Items(ctx, userqueue.Page{Queue: v.ID, IDs: []int64{id}, Limit: 1})
-	return v.ID, items, err
+	return client.SetResult(ctx, json.RawMessage(fmt.Appendf(nil, `{"articles_count":%d,"duration_seconds":%.1f}`,
+		3+rand.IntN(60), time.Since(begin).Seconds())))
 }
 
 // faultOf is what a crawl of a source fails with; empty: with nothing. The name decides, so that each demonstration has
@@ -232,20 +206,24 @@ func (c *crawl) act(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		for _, r := range []acts.Request{
-			{Subject: items.Name, Move: items.Retry, By: "demo", Filter: items.ItemFilter{Queue: Queue, State: "failed"}},
-			{
-				Subject: items.Name, Move: items.Cancel, By: "demo",
-				Filter: items.ItemFilter{Queue: Queue, State: "scheduled", Group: laterGroup},
-			},
-		} {
-			c.persist(ctx, func() error {
-				n, err := c.Acts.Count(ctx, r)
-				if err == nil && n.Matched > 0 {
-					_, _, err = c.Acts.Begin(ctx, r)
-				}
-				return err
-			})
-		}
+		c.begin(ctx, acts.Request{
+			Subject: items.Name, Move: items.Retry, Filter: items.ItemFilter{Queue: Queue, State: "failed"},
+		})
+		c.begin(ctx, acts.Request{
+			Subject: items.Name, Move: items.Cancel,
+			Filter: items.ItemFilter{Queue: Queue, State: "scheduled", Group: laterGroup},
+		})
 	}
+}
+
+// begin begins a bulk action, unless it would be about nothing.
+func (c *crawl) begin(ctx context.Context, r acts.Request) {
+	r.By = "demo"
+	c.persist(ctx, func() error {
+		n, err := c.Acts.Count(ctx, r)
+		if err == nil && n.Matched > 0 {
+			_, _, err = c.Acts.Begin(ctx, r)
+		}
+		return err
+	})
 }

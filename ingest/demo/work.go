@@ -80,9 +80,12 @@ func (w *work) publish(ctx context.Context, subject string, data []byte) bool {
 // run works a queue. Handlers under way end with ctx, so that the program stops at
 // once; their items are given back.
 func (w *work) run(ctx context.Context, queue string, handle client.Handler) {
-	_ = backoff.Keep(ctx, func(ctx context.Context) error {
-		return client.Work(ctx, w.nc, queue, handle, client.WorkConfig{Concurrency: workers, Grace: time.Millisecond})
-	}, w.waits)
+	w.runAs(ctx, queue, handle, client.WorkConfig{Concurrency: workers})
+}
+
+func (w *work) runAs(ctx context.Context, queue string, handle client.Handler, as client.WorkConfig) {
+	as.Grace = time.Millisecond
+	_ = backoff.Keep(ctx, func(ctx context.Context) error { return client.Work(ctx, w.nc, queue, handle, as) }, w.waits)
 }
 
 // letters are events that break three rules.

@@ -89,7 +89,7 @@ func (h *Handler) serveImport(api endpoint.API) http.HandlerFunc {
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), importTime)
 		defer cancel()
-		done, err := h.importList(ctx, format, body)
+		done, err := h.Import(ctx, format, body)
 		if err != nil {
 			api.Refuse(w, err)
 			return
@@ -98,8 +98,8 @@ func (h *Handler) serveImport(api endpoint.API) http.HandlerFunc {
 	}
 }
 
-// importList reads the whole list before the first source changes.
-func (h *Handler) importList(ctx context.Context, format string, list []byte) (ImportedSources, error) {
+// Import makes and changes sources by a list. It reads the whole list before the first source changes.
+func (h *Handler) Import(ctx context.Context, format string, list []byte) (ImportedSources, error) {
 	done := ImportedSources{Errors: []RefusedLine{}, IgnoredColumns: []string{}}
 	var drafts []sources.Listed
 	seen := map[string]bool{}

@@ -113,6 +113,13 @@ func (s *server) showsAll() {
 		return json.Unmarshal(body, &stats) == nil && stats.ByStatus["paused"] > 0 && stats.Day.Successful > 0 &&
 			stats.Day.Failed > 0 && stats.Day.Articles > 0
 	})
+	poll(t, waitLimit, "24 sources, of which one has a crawl window", func() bool {
+		var sources struct{ Total int }
+		_, _, body := s.fetch("/sources")
+		there := json.Unmarshal(body, &sources) == nil && sources.Total == 24
+		_, _, body = s.fetch("/jobs")
+		return there && strings.Contains(string(body), `"start_hour":6`)
+	})
 	poll(t, waitLimit, "bulk actions that have ended", func() bool {
 		var acts struct{ Items []struct{ State string } }
 		_, _, body := s.fetch("/acts")
