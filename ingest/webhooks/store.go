@@ -120,7 +120,7 @@ func scanWebhook(r pgx.CollectableRow) (w Webhook, err error) {
 // one; fresh is a secret that was made. It returns queue.ErrNoQueue where there is no queue of that number.
 func (s *Store) Set(ctx context.Context, q queue.ID, w Webhook) (set Webhook, fresh bool, err error) {
 	made := NewSecret()
-	rows, err := s.pool.Query(ctx, `WITH w AS (
+	rows, _ := s.pool.Query(ctx, `WITH w AS (
 			INSERT INTO millrace.webhook AS w (stage, url, secret, timeout_s, concurrency)
 			SELECT stage, $2, coalesce($3::bytea, $4::bytea), $5, $6 FROM millrace.stage WHERE stage = $1
 			ON CONFLICT (stage) DO UPDATE SET url = excluded.url, secret = coalesce($3::bytea, w.secret),
@@ -128,9 +128,7 @@ func (s *Store) Set(ctx context.Context, q queue.ID, w Webhook) (set Webhook, fr
 			RETURNING *
 		) SELECT s.name, w.url, w.secret, w.timeout_s, w.concurrency, w.changed_at FROM w JOIN millrace.stage AS s USING (stage)`,
 		q, w.URL, w.Secret, made, w.Timeout.Seconds(), w.Concurrency)
-	if err == nil {
-		set, err = pgx.CollectExactlyOneRow(rows, scanWebhook)
-	}
+	set, err = pgx.CollectExactlyOneRow(rows, scanWebhook)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return set, false, queue.ErrNoQueue
 	}
@@ -142,10 +140,8 @@ func (s *Store) Set(ctx context.Context, q queue.ID, w Webhook) (set Webhook, fr
 
 // Get returns the webhook of a queue, or ErrNone.
 func (s *Store) Get(ctx context.Context, q queue.ID) (w Webhook, err error) {
-	rows, err := s.pool.Query(ctx, webhookColumns+" WHERE w.stage = $1", q)
-	if err == nil {
-		w, err = pgx.CollectExactlyOneRow(rows, scanWebhook)
-	}
+	rows, _ := s.pool.Query(ctx, webhookColumns+" WHERE w.stage = $1", q)
+	w, err = pgx.CollectExactlyOneRow(rows, scanWebhook)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return w, ErrNone
 	}
@@ -169,11 +165,8 @@ func (s *Store) Remove(ctx context.Context, q queue.ID) error {
 
 // All returns all webhooks.
 func (s *Store) All(ctx context.Context) ([]Webhook, error) {
-	rows, err := s.pool.Query(ctx, webhookColumns+" ORDER BY s.name")
-	var all []Webhook
-	if err == nil {
-		all, err = pgx.CollectRows(rows, scanWebhook)
-	}
+	rows, _ := s.pool.Query(ctx, webhookColumns+" ORDER BY s.name")
+	all, err := pgx.CollectRows(rows, scanWebhook)
 	if err != nil {
 		return nil, fmt.Errorf("read webhooks: %w", err)
 	}

@@ -73,30 +73,26 @@ func (s *Store) Get(ctx context.Context, id int64) (Act, error) {
 }
 
 func (s *Store) one(ctx context.Context, sql string, args ...any) (Act, error) {
-	rows, err := s.queues.Pool().Query(ctx, sql, args...)
-	if err == nil {
-		var a Act
-		if a, err = pgx.CollectExactlyOneRow(rows, scan); err == nil {
-			return a, nil
-		}
-	}
-	if errors.Is(err, pgx.ErrNoRows) {
+	rows, _ := s.queues.Pool().Query(ctx, sql, args...)
+	a, err := pgx.CollectExactlyOneRow(rows, scan)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
 		return Act{}, ErrNoAct
+	case err != nil:
+		return Act{}, fmt.Errorf("read an act: %w", err)
 	}
-	return Act{}, fmt.Errorf("read an act: %w", err)
+	return a, nil
 }
 
 // List returns up to limit acts, the newest first, of those before one; 0: all.
 func (s *Store) List(ctx context.Context, before int64, limit int) ([]Act, error) {
-	rows, err := s.queues.Pool().Query(ctx, "SELECT "+columns+
+	rows, _ := s.queues.Pool().Query(ctx, "SELECT "+columns+
 		" FROM millrace.act WHERE $1 = 0 OR id < $1 ORDER BY id DESC LIMIT $2", before, limit)
-	if err == nil {
-		var all []Act
-		if all, err = pgx.CollectRows(rows, scan); err == nil {
-			return all, nil
-		}
+	all, err := pgx.CollectRows(rows, scan)
+	if err != nil {
+		return nil, fmt.Errorf("list acts: %w", err)
 	}
-	return nil, fmt.Errorf("list acts: %w", err)
+	return all, nil
 }
 
 // Unmoved is a member of an act that was not moved.

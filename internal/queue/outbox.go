@@ -39,17 +39,14 @@ func (s *Store) Waiting(ctx context.Context, but []ID) (map[ID]int16, error) {
 // highest priority first, and the oldest items of it. It reserves nothing: two
 // readers see the same ones.
 func (s *Store) Outbox(ctx context.Context, q ID, limit int) ([]Entry, error) {
-	rows, err := s.pool.Query(ctx, text("outbox"), q, limit)
-	if err == nil {
-		var entries []Entry
-		entries, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (e Entry, err error) {
-			return e, r.Scan(&e.Item, &e.Queue, &e.Generation, &e.Priority)
-		})
-		if err == nil {
-			return entries, nil
-		}
+	rows, _ := s.pool.Query(ctx, text("outbox"), q, limit)
+	entries, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (e Entry, err error) {
+		return e, r.Scan(&e.Item, &e.Queue, &e.Generation, &e.Priority)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the outbox of queue %d: %w", q, err)
 	}
-	return nil, fmt.Errorf("read the outbox of queue %d: %w", q, err)
+	return entries, nil
 }
 
 // takeEntries takes the entries of offered items that can be started out of the

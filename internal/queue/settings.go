@@ -65,33 +65,25 @@ func (v Settings) Lease() float64 { return cmp.Or(v.MeasuredS, v.LeaseS) }
 
 // Queue returns the settings of a queue by its name, or ErrNoQueue.
 func (s *Store) Queue(ctx context.Context, name string) (Settings, error) {
-	rows, err := s.pool.Query(ctx, "SELECT "+settingsColumns+" FROM millrace.stage WHERE name = $1", name)
-	return s.one(rows, err, "read the settings of "+name)
-}
-
-func (s *Store) one(rows pgx.Rows, err error, what string) (v Settings, _ error) {
-	if err == nil {
-		v, err = pgx.CollectExactlyOneRow(rows, scanSettings)
-	}
+	rows, _ := s.pool.Query(ctx, "SELECT "+settingsColumns+" FROM millrace.stage WHERE name = $1", name)
+	v, err := pgx.CollectExactlyOneRow(rows, scanSettings)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return v, ErrNoQueue
 	case err != nil:
-		return v, fmt.Errorf("%s: %w", what, err)
+		return v, fmt.Errorf("read the settings of %s: %w", name, err)
 	}
 	return v, nil
 }
 
 // Queues returns the settings of all queues.
 func (s *Store) Queues(ctx context.Context) ([]Settings, error) {
-	rows, err := s.pool.Query(ctx, "SELECT "+settingsColumns+" FROM millrace.stage ORDER BY stage")
-	if err == nil {
-		var all []Settings
-		if all, err = pgx.CollectRows(rows, scanSettings); err == nil {
-			return all, nil
-		}
+	rows, _ := s.pool.Query(ctx, "SELECT "+settingsColumns+" FROM millrace.stage ORDER BY stage")
+	all, err := pgx.CollectRows(rows, scanSettings)
+	if err != nil {
+		return nil, fmt.Errorf("read the settings of queues: %w", err)
 	}
-	return nil, fmt.Errorf("read the settings of queues: %w", err)
+	return all, nil
 }
 
 // remembered are the settings that a queue had.

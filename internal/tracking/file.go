@@ -94,17 +94,14 @@ func (s *Store) SetPriority(ctx context.Context, file string, priority int16) er
 // Announced returns those items of a file at a stage that are ready and have a
 // message on the stream, or will have one at once.
 func (s *Store) Announced(ctx context.Context, stage shard.Stage, file string) ([]queue.Ref, error) {
-	rows, err := s.pool.Query(ctx, text("announced"), int16(stage), file)
-	if err == nil {
-		var refs []queue.Ref
-		refs, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (v queue.Ref, err error) {
-			return v, r.Scan(&v.Item, &v.Queue, &v.Generation)
-		})
-		if err == nil {
-			return refs, nil
-		}
+	rows, _ := s.pool.Query(ctx, text("announced"), int16(stage), file)
+	refs, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (v queue.Ref, err error) {
+		return v, r.Scan(&v.Item, &v.Queue, &v.Generation)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read what of %s is announced at %s: %w", file, stage, err)
 	}
-	return nil, fmt.Errorf("read what of %s is announced at %s: %w", file, stage, err)
+	return refs, nil
 }
 
 // FailedFilter selects failed items. Zero values do not filter.

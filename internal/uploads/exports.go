@@ -85,12 +85,10 @@ func (s *Store) BeginExport(ctx context.Context, who Viewer, id uuid.UUID, forma
 			return &LimitError{"exports", fmt.Sprintf("%d exports of yours have not expired, and a user may have %d: delete one",
 				have, maxExports)}
 		}
-		rows, err := tx.Query(ctx, `WITH e AS (INSERT INTO millrace.upload_export (id, job_no, owner_no, format, exact)
+		rows, _ := tx.Query(ctx, `WITH e AS (INSERT INTO millrace.upload_export (id, job_no, owner_no, format, exact)
 			VALUES ($1, $2, $3, $4, $5) RETURNING *)
 			SELECT `+exportColumns+" FROM e JOIN millrace.upload AS u ON u.no = e.job_no", uuid.New(), j.No, j.OwnerNo, format, exact)
-		if err == nil {
-			e, err = pgx.CollectExactlyOneRow(rows, exportOf)
-		}
+		e, err = pgx.CollectExactlyOneRow(rows, exportOf)
 		return err
 	})
 	if err != nil {
@@ -173,7 +171,7 @@ func (s *Store) RemoveExports(ctx context.Context, j Job, files *Files) (left bo
 
 // ClaimExport takes an export that nobody makes, of the user for whom the fewest are made, and the oldest of these.
 func (s *Store) ClaimExport(ctx context.Context) (e Export, claimed bool, err error) {
-	rows, err := s.pool.Query(ctx, `WITH next AS (
+	rows, _ := s.pool.Query(ctx, `WITH next AS (
 			SELECT id FROM millrace.upload_export AS e WHERE state IN ('QUEUED', 'RUNNING') AND `+exportDue+`
 			ORDER BY (SELECT count(*) FROM millrace.upload_export AS o
 				WHERE o.owner_no = e.owner_no AND o.state = 'RUNNING' AND o.due_at > now()), created_at
@@ -182,9 +180,7 @@ func (s *Store) ClaimExport(ctx context.Context) (e Export, claimed bool, err er
 			UPDATE millrace.upload_export SET state = 'RUNNING', attempts = attempts + 1, rows = 0, total = 0,
 			due_at = now() + make_interval(secs => $1) WHERE id = (SELECT id FROM next) RETURNING *
 		) SELECT `+exportColumns+" FROM e JOIN millrace.upload AS u ON u.no = e.job_no", ExportSilence.Seconds())
-	if err == nil {
-		e, err = pgx.CollectExactlyOneRow(rows, exportOf)
-	}
+	e, err = pgx.CollectExactlyOneRow(rows, exportOf)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return e, false, nil
 	}

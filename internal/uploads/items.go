@@ -196,11 +196,9 @@ func (m MemberNames) Object(input []byte) (json.RawMessage, error) {
 
 // Rejects returns up to limit rejected rows of a job behind a row.
 func (s *Store) Rejects(ctx context.Context, j Job, after int32, limit int) (all []Reject, err error) {
-	rows, err := s.pool.Query(ctx, `SELECT row_no, line, code, error, content FROM millrace.upload_reject
+	rows, _ := s.pool.Query(ctx, `SELECT row_no, line, code, error, content FROM millrace.upload_reject
 		WHERE job_no = $1 AND row_no > $2 ORDER BY row_no LIMIT $3`, j.No, after, limit)
-	if err == nil {
-		all, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Reject])
-	}
+	all, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Reject])
 	if err != nil {
 		return nil, fmt.Errorf("read rejected rows of the upload %s: %w", j.ID, err)
 	}

@@ -21,11 +21,8 @@ const mendLimit = 1000
 // may end items while an installation is upgraded: it knows nothing of their rows (6).
 func (f *Feeder) MendRows(ctx context.Context) (all int, err error) {
 	// All at once: whoever looks for some finds them behind all rows that are rightly at work.
-	rows, err := f.store.pool.Query(ctx, text("ended"))
-	var ids []int64
-	if err == nil {
-		ids, err = pgx.CollectRows(rows, pgx.RowTo[int64])
-	}
+	rows, _ := f.store.pool.Query(ctx, text("ended"))
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 	if err != nil {
 		return 0, fmt.Errorf("look for items that have ended without their rows: %w", err)
 	}

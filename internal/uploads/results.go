@@ -115,15 +115,14 @@ func resultsFrom(j Job) string {
 // findColumns finds out the members of all results, in the order in which they first come.
 func (r *Results) findColumns(ctx context.Context) error {
 	if r.Columns = tabular.Keys(r.job.Header); len(r.names) == 0 {
-		rows, err := r.tx.Query(ctx, `SELECT key FROM (SELECT i.row_no, `+resultOf(r.job)+` AS result`+resultsFrom(r.job)+`) AS i,
+		rows, _ := r.tx.Query(ctx, `SELECT key FROM (SELECT i.row_no, `+resultOf(r.job)+` AS result`+resultsFrom(r.job)+`) AS i,
 			LATERAL json_object_keys(result) WITH ORDINALITY AS k (key, at)
 			GROUP BY key ORDER BY min(ARRAY[row_no, at]) LIMIT $2`, r.job.No, r.most+1)
-		if err == nil {
-			r.Columns, err = pgx.CollectRows(rows, pgx.RowTo[string])
-		}
+		columns, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		if err != nil {
 			return err
 		}
+		r.Columns = columns
 		if len(r.Columns) > r.most {
 			return &StateError{r.job.State, fmt.Sprintf(
 				"the results have more than %d different members, as many columns as this format may have: ask for ndjson", r.most)}

@@ -262,12 +262,9 @@ func (s *Store) Input(ctx context.Context, who Viewer, id uuid.UUID, row int32, 
 
 // Groups returns the groups of a user's uploads in a queue: those of its private items that the user may see.
 func (s *Store) Groups(ctx context.Context, subject, processor string) ([]string, error) {
-	rows, err := s.pool.Query(ctx, `SELECT u.id`+tables+`WHERE o.subject = $1 AND u.processor = $2 AND u.deleted_at IS NULL`,
+	rows, _ := s.pool.Query(ctx, `SELECT u.id`+tables+`WHERE o.subject = $1 AND u.processor = $2 AND u.deleted_at IS NULL`,
 		subject, processor)
-	var ids []uuid.UUID
-	if err == nil {
-		ids, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 	if err != nil {
 		return nil, fmt.Errorf("look for uploads in the queue %s: %w", processor, err)
 	}

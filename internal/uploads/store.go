@@ -234,14 +234,12 @@ func (s *Store) List(ctx context.Context, who Viewer, f Filter, after *Place, li
 	if after == nil {
 		after = &Place{time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), 0}
 	}
-	rows, err := s.pool.Query(ctx, "SELECT "+columns+tables+`WHERE (u.created_at, u.no) < ($1, $2)
+	rows, _ := s.pool.Query(ctx, "SELECT "+columns+tables+`WHERE (u.created_at, u.no) < ($1, $2)
 		AND ($3::text IS NULL OR u.owner_no = (SELECT no FROM millrace.upload_owner WHERE subject = $3))
 		AND ($4 = '' OR u.queue_state = $4) AND ($5 = '' OR u.processor = $5)
 		AND u.received_at IS NOT NULL AND u.deleted_at IS NULL
 		ORDER BY u.created_at DESC, u.no DESC LIMIT $6`, after.At, after.No, f.Owner, f.State, f.Processor, limit)
-	if err == nil {
-		all, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (Job, error) { return jobOf(r) })
-	}
+	all, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (Job, error) { return jobOf(r) })
 	if err != nil {
 		return nil, fmt.Errorf("list uploads: %w", err)
 	}

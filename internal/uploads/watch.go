@@ -131,15 +131,12 @@ func (s *Store) NotTaken(ctx context.Context, o Origin, state string, text *stri
 
 // WatchedFiles returns files in watched places, first those that failed; state empty: all.
 func (s *Store) WatchedFiles(ctx context.Context, state string, limit int) ([]Watched, error) {
-	rows, err := s.pool.Query(ctx, `SELECT place, path, state, upload, last_error, seen_at FROM millrace.upload_watched
+	rows, _ := s.pool.Query(ctx, `SELECT place, path, state, upload, last_error, seen_at FROM millrace.upload_watched
 		WHERE $1 = '' OR state = $1 ORDER BY state <> 'FAILED', last_error IS NULL, seen_at DESC, place, path LIMIT $2`, state, limit)
-	var all []Watched
-	if err == nil {
-		all, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (w Watched, err error) {
-			err = r.Scan(&w.Place, &w.Path, &w.State, &w.Upload, &w.LastError, &w.SeenAt)
-			return w, err
-		})
-	}
+	all, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (w Watched, err error) {
+		err = r.Scan(&w.Place, &w.Path, &w.State, &w.Upload, &w.LastError, &w.SeenAt)
+		return w, err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list files of watched places: %w", err)
 	}

@@ -132,12 +132,9 @@ func (f *Feeder) Mend(ctx context.Context) error {
 	if _, err := f.MendItems(ctx); err != nil {
 		return err
 	}
-	rows, err := f.store.pool.Query(ctx, "SELECT "+columns+tables+`WHERE u.processor <> 'copy' AND u.processing > 0
+	rows, _ := f.store.pool.Query(ctx, "SELECT "+columns+tables+`WHERE u.processor <> 'copy' AND u.processing > 0
 		AND u.received_at IS NOT NULL AND (u.queue_state IN ('PAUSED', 'FAILED') OR u.cancelled_at IS NOT NULL)`)
-	var all []Job
-	if err == nil {
-		all, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (Job, error) { return jobOf(r) })
-	}
+	all, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (Job, error) { return jobOf(r) })
 	if err != nil {
 		return fmt.Errorf("look for uploads that do not go on: %w", err)
 	}

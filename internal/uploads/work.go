@@ -20,14 +20,11 @@ type Task struct{ No, OwnerNo int32 }
 // Tasks returns jobs that there is something to do for, the oldest first. Rows that are in a queue, or wait for it,
 // need none of it.
 func (s *Store) Tasks(ctx context.Context, limit int) ([]Task, error) {
-	rows, err := s.pool.Query(ctx, `SELECT no, owner_no FROM millrace.upload
+	rows, _ := s.pool.Query(ctx, `SELECT no, owner_no FROM millrace.upload
 		WHERE deleted_at IS NOT NULL OR received_at IS NOT NULL AND queue_state IN ('QUEUED', 'RUNNING')
 		AND (processor = 'copy' OR NOT read_all OR cancelled_at IS NOT NULL OR pending + processing = 0)
 		ORDER BY no LIMIT $1`, limit)
-	var all []Task
-	if err == nil {
-		all, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Task])
-	}
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Task])
 	if err != nil {
 		return nil, fmt.Errorf("look for uploads to work on: %w", err)
 	}

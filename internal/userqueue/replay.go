@@ -54,17 +54,14 @@ const changesKnown = 20
 
 // Changes returns the last changes of an item's payload, in order.
 func (s *Store) Changes(ctx context.Context, id int64) ([]Change, error) {
-	rows, err := s.queues.Pool().Query(ctx, `SELECT at, caller, attempt, coalesce(payload, 'null')::text FROM (
+	rows, _ := s.queues.Pool().Query(ctx, `SELECT at, caller, attempt, coalesce(payload, 'null')::text FROM (
 			SELECT * FROM millrace.payload_change WHERE item_id = $1 ORDER BY id DESC LIMIT $2
 		) AS c ORDER BY id`, id, changesKnown)
-	if err == nil {
-		var all []Change
-		all, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (v Change, err error) {
-			return v, r.Scan(&v.At, &v.By, &v.Attempt, &v.Before)
-		})
-		if err == nil {
-			return all, nil
-		}
+	all, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (v Change, err error) {
+		return v, r.Scan(&v.At, &v.By, &v.Attempt, &v.Before)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the payloads of item %d: %w", id, err)
 	}
-	return nil, fmt.Errorf("read the payloads of item %d: %w", id, err)
+	return all, nil
 }

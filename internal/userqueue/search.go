@@ -152,10 +152,8 @@ func (s *Store) Search(ctx context.Context, p Page) (items []Stored, upTo int64,
 		also("i.updated_at <= now() - $%d * interval '1 second'", p.Unchanged.Seconds())
 	}
 	sql := strings.ReplaceAll(text("items"), "{from}", source+" ORDER BY i.id LIMIT $5)")
-	rows, err := s.queues.Pool().Query(ctx, sql, args...)
-	if err == nil {
-		items, err = pgx.CollectRows(rows, scanStored)
-	}
+	rows, _ := s.queues.Pool().Query(ctx, sql, args...)
+	items, err = pgx.CollectRows(rows, scanStored)
 	if err != nil {
 		return nil, 0, fmt.Errorf("search items: %w", err)
 	}

@@ -118,18 +118,15 @@ func (b *blocks) load(ctx context.Context, seqs []uint64) ([]*block, error) {
 
 // newest returns the block that was decided last, or nil.
 func (b *blocks) newest(ctx context.Context) (*block, error) {
-	rows, err := b.pool.Query(ctx, sqlBlock+"ORDER BY first_seq DESC LIMIT 1")
-	if err == nil {
-		var found *block
-		found, err = pgx.CollectExactlyOneRow(rows, scanBlock)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return nil, nil
-		}
-		if err == nil {
-			return found, nil
-		}
+	rows, _ := b.pool.Query(ctx, sqlBlock+"ORDER BY first_seq DESC LIMIT 1")
+	found, err := pgx.CollectExactlyOneRow(rows, scanBlock)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read the last decided block: %w", err)
 	}
-	return nil, fmt.Errorf("read the last decided block: %w", err)
+	return found, nil
 }
 
 func scanBlock(row pgx.CollectableRow) (*block, error) {

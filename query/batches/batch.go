@@ -225,10 +225,8 @@ func (r *BatchRequest) Resolve(ctx huma.Context) []error {
 
 func (h *Handler) one(ctx context.Context, r BatchRequest) (b CrawlBatch, err error) {
 	id := r.id(&reads.Faults{})
-	rows, err := h.Postgres.Query(ctx, selectBatches+"WHERE job_id = $1 AND batch_index = $2", id.Job, id.Index)
-	if err == nil {
-		b, err = pgx.CollectExactlyOneRow(rows, scanBatch)
-	}
+	rows, _ := h.Postgres.Query(ctx, selectBatches+"WHERE job_id = $1 AND batch_index = $2", id.Job, id.Index)
+	b, err = pgx.CollectExactlyOneRow(rows, scanBatch)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return b, endpoint.NotFound("batch_index", "must be that of a batch of the job that has been read")
 	}
