@@ -8,6 +8,8 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/millrace-io/millrace/internal/dbpool"
 )
 
 // EventsTable is the events table. It is safe for concurrent use.
@@ -33,8 +35,7 @@ func (t *EventsTable) Close() error { return t.conn.Close() }
 // one that was not backfilled. For months that have been summed up it returns the
 // day. A stage without live events is absent.
 func (t *EventsTable) FirstLive(ctx context.Context) (map[string]time.Time, error) {
-	const what = "ask for the first live events"
-	rows, err := t.conn.Query(ctx, `
+	const query = `
 		SELECT stage, min(at) FROM
 		(
 			SELECT toString(stage) AS stage, toInt64(toUnixTimestamp64Nano(min(occurred_at))) AS at FROM events
@@ -46,21 +47,16 @@ func (t *EventsTable) FirstLive(ctx context.Context) (map[string]time.Time, erro
 			AND (toYYYYMM(period), upto) GLOBAL IN (SELECT month, upto FROM retired)
 			GROUP BY stage
 		)
-		GROUP BY stage`)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", what, err)
-	}
-	defer rows.Close()
+		GROUP BY stage`
 	first := map[string]time.Time{}
-	for rows.Next() {
+	err := dbpool.EachRow(ctx, t.conn, query, nil, func(rows driver.Rows) error {
 		var stage string
 		var at int64
-		if err := rows.Scan(&stage, &at); err != nil {
-			return nil, fmt.Errorf("%s: %w", what, err)
-		}
+		err := rows.Scan(&stage, &at)
 		first[stage] = time.Unix(0, at).UTC()
-	}
-	return first, wrap(what, rows.Err())
+		return err
+	})
+	return first, wrap("ask for the first live events", err)
 }
 
 // ErrRetired is the error of questions about a month whose events have been summed
@@ -120,42 +116,33 @@ const within = "occurred_at >= " + moment + " AND occurred_at < " + moment
 func (t *EventsTable) Articles(
 	ctx context.Context, stage string, span Span, yield func(hash [32]byte, at time.Time),
 ) error {
-	rows, err := t.conn.Query(ctx,
-		"SELECT article_hash, toInt64(toUnixTimestamp64Nano(occurred_at)) FROM events WHERE stage = ? AND "+within,
-		stage, span.From.UnixNano(), span.Until.UnixNano())
-	if err != nil {
-		return fmt.Errorf("read articles of %s: %w", stage, err)
-	}
-	defer rows.Close()
-	for rows.Next() {
+	const query = "SELECT article_hash, toInt64(toUnixTimestamp64Nano(occurred_at)) FROM events WHERE stage = ? AND " + within
+	args := []any{stage, span.From.UnixNano(), span.Until.UnixNano()}
+	err := dbpool.EachRow(ctx, t.conn, query, args, func(rows driver.Rows) error {
 		var hash []byte
 		var at int64
 		if err := rows.Scan(&hash, &at); err != nil {
-			return fmt.Errorf("read articles of %s: %w", stage, err)
+			return err
 		}
 		yield([32]byte(hash), time.Unix(0, at).UTC())
-	}
-	return wrap("read articles of "+stage, rows.Err())
+		return nil
+	})
+	return wrap("read articles of "+stage, err)
 }
 
 // Items returns the URLs of a stage's events of a span that stand for items
 // of executions, which have no URLs of their own.
 func (t *EventsTable) Items(ctx context.Context, stage string, span Span) (map[string]bool, error) {
-	rows, err := t.conn.Query(ctx, "SELECT DISTINCT article_url FROM events WHERE stage = ? AND domain = ? AND "+within,
-		stage, Domain, span.From.UnixNano(), span.Until.UnixNano())
-	if err != nil {
-		return nil, fmt.Errorf("read counted items of %s: %w", stage, err)
-	}
-	defer rows.Close()
+	const query = "SELECT DISTINCT article_url FROM events WHERE stage = ? AND domain = ? AND " + within
+	args := []any{stage, Domain, span.From.UnixNano(), span.Until.UnixNano()}
 	items := map[string]bool{}
-	for rows.Next() {
+	err := dbpool.EachRow(ctx, t.conn, query, args, func(rows driver.Rows) error {
 		var url string
-		if err := rows.Scan(&url); err != nil {
-			return nil, fmt.Errorf("read counted items of %s: %w", stage, err)
-		}
+		err := rows.Scan(&url)
 		items[url] = true
-	}
-	return items, wrap("read counted items of "+stage, rows.Err())
+		return err
+	})
+	return items, wrap("read counted items of "+stage, err)
 }
 
 func wrap(what string, err error) error {

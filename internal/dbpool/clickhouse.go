@@ -42,6 +42,21 @@ func ClickHouse(
 	return w, cut, nil
 }
 
+// EachRow hands each row that a query of ClickHouse has to scan, whose error ends it.
+func EachRow(ctx context.Context, conn driver.Conn, query string, args []any, scan func(driver.Rows) error) error {
+	rows, err := conn.Query(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			_ = rows.Close()
+			return err
+		}
+	}
+	return errors.Join(rows.Err(), rows.Close())
+}
+
 // watched counts the calls that have or want a connection.
 type watched struct {
 	driver.Conn

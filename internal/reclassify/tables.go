@@ -5,7 +5,10 @@ import (
 	"fmt"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/millrace-io/millrace/internal/dbpool"
 )
 
 // kind is a value that is derived from another one.
@@ -101,18 +104,13 @@ func (s *Store) each(ctx context.Context, t table, do func(of, value string, row
 		})
 		return err
 	}
-	rows, err := s.deps.ClickHouse.Query(ctx, t.find)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return dbpool.EachRow(ctx, s.deps.ClickHouse, t.find, nil, func(rows driver.Rows) error {
 		if err := rows.Scan(&of, &value, &n); err != nil {
 			return err
 		}
 		do(of, value, n)
-	}
-	return rows.Err()
+		return nil
+	})
 }
 
 // maxStatement bounds a statement of ClickHouse with all its jobs, in bytes.

@@ -4,6 +4,10 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/millrace-io/millrace/internal/dbpool"
+
 	schema "github.com/millrace-io/millrace/schemas/batches"
 )
 
@@ -42,22 +46,20 @@ func (s *sink) versions(ctx context.Context, retries []*entry) (map[outcomeKey]b
 		jobs[i], indexes[i] = e.read.About.Batch.Job, uint32(e.read.About.Batch.Index)
 	}
 	// Without its type, a list of small numbers could not be compared with a large index.
-	rows, err := s.conn.Query(ctx, `SELECT job_id, batch_index, position, version FROM item_outcomes
-		WHERE (job_id, batch_index) IN (SELECT arrayJoin(arrayZip(?, CAST(?, 'Array(UInt32)')))) AND version > 0`, jobs, indexes)
-	if err != nil {
-		return nil, fmt.Errorf("ask which outcomes of retries are stored: %w", err)
-	}
-	defer rows.Close()
+	const query = `SELECT job_id, batch_index, position, version FROM item_outcomes
+		WHERE (job_id, batch_index) IN (SELECT arrayJoin(arrayZip(?, CAST(?, 'Array(UInt32)')))) AND version > 0`
 	there := map[outcomeKey]bool{}
-	for rows.Next() {
+	err := dbpool.EachRow(ctx, s.conn, query, []any{jobs, indexes}, func(rows driver.Rows) error {
 		var k outcomeKey
 		var index, position uint32
 		var version uint64
-		if err := rows.Scan(&k.Job, &index, &position, &version); err != nil {
-			return nil, fmt.Errorf("ask which outcomes of retries are stored: %w", err)
-		}
+		err := rows.Scan(&k.Job, &index, &position, &version)
 		k.Index, k.position, k.version = int32(index), int(position), int(version)
 		there[k] = true
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("ask which outcomes of retries are stored: %w", err)
 	}
-	return there, rows.Err()
+	return there, nil
 }

@@ -196,21 +196,18 @@ func (s *sink) send(ctx context.Context, to *fold.Writer, block *tables.OutcomeB
 // landed returns the sequences of a cut whose outcomes are there: those of a batch are all
 // there or none is, since they are in one partition.
 func (s *sink) landed(ctx context.Context, c *cut) (map[uint64]bool, error) {
-	rows, err := s.conn.Query(ctx, "SELECT DISTINCT seq FROM item_outcomes WHERE seq > ? AND seq <= ? AND version = 0",
-		c.From, c.To)
+	const query = "SELECT DISTINCT seq FROM item_outcomes WHERE seq > ? AND seq <= ? AND version = 0"
+	there := map[uint64]bool{}
+	err := dbpool.EachRow(ctx, s.conn, query, []any{c.From, c.To}, func(rows driver.Rows) error {
+		var seq uint64
+		err := rows.Scan(&seq)
+		there[seq] = true
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("ask which outcomes have landed: %w", err)
 	}
-	defer rows.Close()
-	there := map[uint64]bool{}
-	for rows.Next() {
-		var seq uint64
-		if err := rows.Scan(&seq); err != nil {
-			return nil, fmt.Errorf("ask which outcomes have landed: %w", err)
-		}
-		there[seq] = true
-	}
-	return there, rows.Err()
+	return there, nil
 }
 
 // appendTo adds the rows of the entry, or those that its errors have in item_errors. There a

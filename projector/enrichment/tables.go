@@ -10,6 +10,8 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
+	"github.com/millrace-io/millrace/internal/dbpool"
+
 	schema "github.com/millrace-io/millrace/schemas/batches"
 )
 
@@ -79,23 +81,19 @@ func (t tables) end(ctx context.Context, at, upto uint64) (uint64, error) {
 
 // read returns the outcomes of a range of sequences that are enriched.
 func (t tables) read(ctx context.Context, from, to uint64) (all []item, err error) {
-	rows, err := t.conn.Query(ctx, text("items"), from, to)
-	if err != nil {
-		return nil, fmt.Errorf("read outcomes: %w", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = dbpool.EachRow(ctx, t.conn, text("items"), []any{from, to}, func(rows driver.Rows) error {
 		var i item
 		var content string
 		err := rows.Scan(&i.JobID, &i.BatchIndex, &i.Position, &i.Attempts, &i.ProjectID, &i.Platform, &i.KeywordSource,
 			&i.ContentID, &i.CrawledAt, &content, &i.readAt, &i.seq)
-		if err != nil {
-			return nil, fmt.Errorf("read outcomes: %w", err)
-		}
 		i.Content = json.RawMessage(content)
 		all = append(all, i)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read outcomes: %w", err)
 	}
-	return all, rows.Err()
+	return all, nil
 }
 
 const sqlInsert = `INSERT INTO item_analyses (job_id, batch_index, position, version, engagement, engagement_rate, impact,

@@ -100,17 +100,7 @@ func (s *Selects) run(ctx context.Context, file string, p Params, scan func(driv
 	for key, value := range p {
 		args = append(args, clickhouse.Named(key, value))
 	}
-	rows, err := s.conn.Query(ctx, s.queries[file], args...)
-	if err != nil {
-		return err
-	}
-	for rows.Next() {
-		if err := scan(rows); err != nil {
-			_ = rows.Close()
-			return err
-		}
-	}
-	return errors.Join(rows.Err(), rows.Close())
+	return dbpool.EachRow(ctx, s.conn, s.queries[file], args, scan)
 }
 
 // classify marks the errors that a later attempt may not meet: all but

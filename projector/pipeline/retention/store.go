@@ -12,6 +12,8 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
+	"github.com/millrace-io/millrace/internal/dbpool"
+
 	schema "github.com/millrace-io/millrace/schemas/clickhouse"
 )
 
@@ -52,23 +54,10 @@ func (s *store) exec(ctx context.Context, name string, p params) error {
 }
 
 func (s *store) each(ctx context.Context, name string, p params, scan func(driver.Rows) error) error {
-	err := func() error {
-		text, args, err := s.text(name, p)
-		if err != nil {
-			return err
-		}
-		rows, err := s.conn.Query(ctx, text, args...)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			if err := scan(rows); err != nil {
-				return err
-			}
-		}
-		return rows.Err()
-	}()
+	text, args, err := s.text(name, p)
+	if err == nil {
+		err = dbpool.EachRow(ctx, s.conn, text, args, scan)
+	}
 	if err != nil {
 		return fmt.Errorf("query %s.sql %v: %w", name, p, err)
 	}
