@@ -2,9 +2,11 @@ package queue
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/millrace-io/millrace/schemas/item"
 )
@@ -102,6 +104,22 @@ func (s *Store) Bodies(ctx context.Context, refs []Ref) ([][]byte, error) {
 		}
 	}
 	return bodies, nil
+}
+
+// Bodies returns what each item that a kind announces has as its message: what item makes of a row that a query has of
+// it, which is read into to. The query begins with the place of the item, from 1, and takes the columns of refs.
+func Bodies(
+	ctx context.Context, pool *pgxpool.Pool, query string, refs []Ref, to []any, item func(Ref) any,
+) ([][]byte, error) {
+	items, queues, generations := Columns(refs)
+	rows, _ := pool.Query(ctx, query, items, queues, generations)
+	bodies := make([][]byte, len(refs))
+	var place int
+	_, err := pgx.ForEachRow(rows, append([]any{&place}, to...), func() (err error) {
+		bodies[place-1], err = json.Marshal(item(refs[place-1]))
+		return err
+	})
+	return bodies, err
 }
 
 // Columns are refs as Postgres unnests them.

@@ -3,7 +3,6 @@ package tracking
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -11,19 +10,15 @@ import (
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
-// Transition is one line of the history.
+// Transition is one line of the history of a shard.
 type Transition struct {
-	Place    queue.Place
+	queue.Transition
 	Filename string
 	Shard    int32
-	Stage    shard.Stage
-	Move     string
-	Status   string // after it
-	Attempt  int32
-	Worker   string
-	Error    string
-	At       time.Time
 }
+
+// Stage is that of the item.
+func (t Transition) Stage() shard.Stage { return shard.Stage(t.Queue) }
 
 // HistoryPage asks for what happened to the items of a file.
 type HistoryPage struct {
@@ -64,17 +59,14 @@ func (s *Store) Follow(ctx context.Context, after queue.Place, limit int) ([]Tra
 // Now is the place behind everything that Follow returns now.
 func (s *Store) Now(ctx context.Context) (queue.Place, error) { return s.queues.Now(ctx) }
 
-const transitionColumns = `h.tx, h.id, t.filename, t.shard, h.stage, h.move::text, h.status::text, h.attempt,
+const transitionColumns = `h.tx, h.id, h.stage, h.item_id, t.filename, t.shard, h.move::text, h.status::text, h.attempt,
 	coalesce(h.worker, ''), coalesce(h.error, ''), h.at
 	FROM millrace.history AS h JOIN millrace.pipeline_tracking AS t ON t.id = h.item_id`
 
 func (s *Store) transitions(ctx context.Context, sql string, args ...any) ([]Transition, error) {
 	rows, _ := s.pool.Query(ctx, sql, args...)
 	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (v Transition, err error) {
-		var stage int16
-		err = r.Scan(&v.Place.TX, &v.Place.ID, &v.Filename, &v.Shard, &stage, &v.Move, &v.Status, &v.Attempt, &v.Worker,
-			&v.Error, &v.At)
-		v.Stage = shard.Stage(stage)
-		return v, err
+		return v, r.Scan(&v.Place.TX, &v.Place.ID, &v.Queue, &v.Item, &v.Filename, &v.Shard, &v.Move, &v.Status, &v.Attempt,
+			&v.Worker, &v.Error, &v.At)
 	})
 }

@@ -3,7 +3,6 @@ package tracking
 import (
 	"context"
 	"embed"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -65,22 +64,13 @@ func statementsOf(s shard.Stage) *queue.Statements {
 
 // Bodies implements queue.Kind.
 func (Kind) Bodies(ctx context.Context, pool *pgxpool.Pool, refs []queue.Ref) ([][]byte, error) {
-	items, queues, generations := queue.Columns(refs)
-	rows, err := pool.Query(ctx, text("bodies"), items, queues, generations)
-	if err != nil {
-		return nil, err
-	}
-	bodies := make([][]byte, len(refs))
-	var place int
 	var w stream.WorkItem
-	_, err = pgx.ForEachRow(rows, []any{&place, &w.Filename, &w.Shard, &w.Attempts, &w.CreatedAt, &w.TraceParent}, func() (err error) {
-		r := refs[place-1]
-		w.ID, w.Stage, w.Generation, w.CreatedAt = r.Item, shard.Stage(r.Queue).String(), r.Generation,
-			w.CreatedAt.UTC()
-		bodies[place-1], err = json.Marshal(w)
-		return err
+	to := []any{&w.Filename, &w.Shard, &w.Attempts, &w.CreatedAt, &w.TraceParent}
+	return queue.Bodies(ctx, pool, text("bodies"), refs, to, func(r queue.Ref) any {
+		w.ID, w.Stage, w.Generation = r.Item, shard.Stage(r.Queue).String(), r.Generation
+		w.CreatedAt = w.CreatedAt.UTC()
+		return w
 	})
-	return bodies, err
 }
 
 // Counters of shards, which have the shard as their key.

@@ -3,7 +3,6 @@ package userqueue
 import (
 	"context"
 	"embed"
-	"encoding/json"
 	"strconv"
 	"strings"
 	"sync"
@@ -45,22 +44,12 @@ func (k *Kind) Statements(q queue.ID) *queue.Statements {
 
 // Bodies implements queue.Kind.
 func (*Kind) Bodies(ctx context.Context, pool *pgxpool.Pool, refs []queue.Ref) ([][]byte, error) {
-	items, queues, generations := queue.Columns(refs)
-	rows, err := pool.Query(ctx, text("bodies"), items, queues, generations)
-	if err != nil {
-		return nil, err
-	}
-	bodies := make([][]byte, len(refs))
-	var place int
 	var b stream.QueueItem
-	to := []any{&place, &b.Queue, &b.Attempts, &b.Key, &b.Group, &b.Priority, &b.Payload, &b.CreatedAt, &b.TraceParent}
-	_, err = pgx.ForEachRow(rows, to, func() (err error) {
-		b.ID, b.Generation, b.Attempt, b.CreatedAt = refs[place-1].Item, refs[place-1].Generation, b.Attempts+1,
-			b.CreatedAt.UTC()
-		bodies[place-1], err = json.Marshal(b)
-		return err
+	to := []any{&b.Queue, &b.Attempts, &b.Key, &b.Group, &b.Priority, &b.Payload, &b.CreatedAt, &b.TraceParent}
+	return queue.Bodies(ctx, pool, text("bodies"), refs, to, func(r queue.Ref) any {
+		b.ID, b.Generation, b.Attempt, b.CreatedAt = r.Item, r.Generation, b.Attempts+1, b.CreatedAt.UTC()
+		return b
 	})
-	return bodies, err
 }
 
 // Follow implements queue.Kind: an item that has ended gives its key free, and

@@ -30,7 +30,7 @@ func (h *Handler) feed(r *http.Request) (live.Follow, error) {
 		events := make([]live.Transition, len(all))
 		for i, t := range all {
 			events[i].Place = t.Place
-			if (file == "" || t.Filename == file) && (stage == nil || t.Stage == *stage) {
+			if (file == "" || t.Filename == file) && (stage == nil || t.Stage() == *stage) {
 				events[i].Data = transitionOf(t)
 			}
 		}

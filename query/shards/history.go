@@ -84,7 +84,7 @@ func (h *Handler) history(ctx context.Context, in *HistoryRequest) (History, err
 
 func transitionOf(t tracking.Transition) Transition {
 	return Transition{
-		t.Place.String(), t.Filename, t.Shard, t.Stage.String(), t.Move, t.Status, t.Attempt, t.Worker,
+		t.Place.String(), t.Filename, t.Shard, t.Stage().String(), t.Move, t.Status, t.Attempt, t.Worker,
 		t.Error, t.At.UTC(),
 	}
 }
