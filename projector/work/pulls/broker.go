@@ -1,7 +1,6 @@
 package pulls
 
 import (
-	"container/heap"
 	"context"
 	"encoding/json"
 	"errors"
@@ -308,39 +307,4 @@ func (b *broker) refuse(to string, code int, text string) {
 		m.Header.Set("Description", text)
 	}
 	b.send(m)
-}
-
-// queue has the holders whose pulls may be placed, the first in turn first.
-type queue []*holder
-
-func (q queue) Len() int           { return len(q) }
-func (q queue) Less(i, j int) bool { return q[i].before(q[j]) }
-func (q queue) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].at, q[j].at = i+1, j+1
-}
-
-func (q *queue) Push(x any) {
-	h := x.(*holder)
-	*q = append(*q, h)
-	h.at = len(*q)
-}
-
-func (q *queue) Pop() any {
-	last := len(*q) - 1
-	h := (*q)[last]
-	*q, h.at = (*q)[:last], 0
-	return h
-}
-
-// set has a holder in the queue, at its place, or out of it.
-func (q *queue) set(h *holder, in bool) {
-	switch {
-	case in && h.at == 0:
-		heap.Push(q, h)
-	case in:
-		heap.Fix(q, h.at-1)
-	case h.at > 0:
-		heap.Remove(q, h.at-1)
-	}
 }

@@ -1,7 +1,6 @@
 package pulls
 
 import (
-	"container/heap"
 	"slices"
 	"time"
 )
@@ -31,7 +30,7 @@ type hold struct {
 // leases are the items that are held, the one to look at first in front.
 type leases struct {
 	held   map[uint64]*hold
-	checks checks
+	checks indexed[*hold]
 	placed uint64
 }
 
@@ -45,7 +44,7 @@ func (l *leases) grant(seq uint64, deliveries int, h *holder, lease time.Duratio
 	of := &hold{seq: seq, by: h, deliveries: deliveries, place: l.placed}
 	l.held[seq] = of
 	of.begin(lease)
-	heap.Push(&l.checks, of)
+	l.checks.set(of, true)
 }
 
 // begin has the lease begin now.
@@ -57,7 +56,7 @@ func (h *hold) begin(lease time.Duration) {
 // anew has a lease begin anew.
 func (l *leases) anew(h *hold, lease time.Duration) {
 	h.begin(lease)
-	heap.Fix(&l.checks, h.at)
+	l.checks.set(h, true)
 }
 
 // later has an item looked at again after a while.
@@ -67,45 +66,24 @@ func (l *leases) later(h *hold, wait time.Duration) {
 		next = h.until
 	}
 	h.check = next
-	heap.Fix(&l.checks, h.at)
+	l.checks.set(h, true)
 }
 
 func (l *leases) remove(h *hold) {
 	delete(l.held, h.seq)
-	heap.Remove(&l.checks, h.at)
+	l.checks.set(h, false)
 }
 
 // due returns an item that is to be looked at now; nil: there is none.
 func (l *leases) due(now time.Time) *hold {
-	if len(l.checks) == 0 || now.Before(l.checks[0].check) {
-		return nil
+	if h, ok := l.checks.first(); ok && !now.Before(h.check) {
+		return h
 	}
-	return l.checks[0]
+	return nil
 }
 
-type checks []*hold
-
-func (c checks) Len() int           { return len(c) }
-func (c checks) Less(i, j int) bool { return c[i].check.Before(c[j].check) }
-
-func (c checks) Swap(i, j int) {
-	c[i], c[j] = c[j], c[i]
-	c[i].at, c[j].at = i, j
-}
-
-func (c *checks) Push(x any) {
-	h := x.(*hold)
-	h.at = len(*c)
-	*c = append(*c, h)
-}
-
-func (c *checks) Pop() any {
-	last := len(*c) - 1
-	h := (*c)[last]
-	(*c)[last] = nil
-	*c = (*c)[:last]
-	return h
-}
+func (h *hold) before(g *hold) bool { return h.check.Before(g.check) }
+func (h *hold) index() *int         { return &h.at }
 
 // words are what a connection has said lately, each later and of a later item than the
 // one before. Of a word that was followed by one about an earlier item nothing is left:

@@ -22,7 +22,7 @@ type line struct {
 	early  []arrival
 
 	holders map[conn]*holder
-	queue   queue
+	queue   indexed[*holder]   // those whose pulls may be placed, the first in turn first
 	places  int                // requests that are at the consumer
 	novices map[*pull]struct{} // of these, those of connections that have finished no item
 	leases
@@ -48,7 +48,9 @@ type lapse struct {
 
 func newLine(b *broker, name string) *line {
 	return &line{
-		broker: b, name: name, lease: b.leaseOf(name), holders: map[conn]*holder{}, leases: leases{held: map[uint64]*hold{}},
+		broker: b, name: name, lease: b.leaseOf(name), holders: map[conn]*holder{},
+		queue:   indexed[*holder]{before: (*holder).before, place: (*holder).index},
+		leases:  leases{held: map[uint64]*hold{}, checks: indexed[*hold]{before: (*hold).before, place: (*hold).index}},
 		novices: map[*pull]struct{}{}, late: map[uint64]lapse{},
 	}
 }
@@ -102,6 +104,8 @@ const (
 	// mostSlice is how many items a request at the consumer may bring.
 	mostSlice = 100
 )
+
+func (h *holder) index() *int { return &h.at }
 
 // before tells whether h is to have a place before g.
 func (h *holder) before(g *holder) bool {
@@ -267,8 +271,11 @@ func (p *pull) settle() {
 
 // place gives out the places at the consumer.
 func (l *line) place() {
-	for !l.moving && len(l.queue) > 0 && l.places < mostPlaces {
-		h := l.queue[0]
+	for !l.moving && l.places < mostPlaces {
+		h, ok := l.queue.first()
+		if !ok {
+			break
+		}
 		if !h.proven && (len(l.novices) >= l.mostNewcomers() || time.Until(l.kept) > 0) {
 			break // and so are all behind it
 		}
