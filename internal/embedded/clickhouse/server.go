@@ -163,11 +163,7 @@ func (s *Server) drain(site *http.Server, grace time.Duration, cancelQueries fun
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	context.AfterFunc(ctx, cancelQueries)
-	done := make(chan struct{})
-	go func() {
-		s.tasks.Wait()
-		close(done)
-	}()
+	done := s.idle()
 	if site.Shutdown(ctx) != nil {
 		cancelQueries()
 		// A cancelled query answers its client; one that does not read loses it.
@@ -191,15 +187,20 @@ func (s *Server) drain(site *http.Server, grace time.Duration, cancelQueries fun
 // stuckGrace is what queries have left beside one that the engine does not end.
 const stuckGrace = time.Second
 
-// settle waits until all tasks have ended, or the engine does not end one.
-func (s *Server) settle() error {
+// idle returns a channel that is closed when all tasks have ended.
+func (s *Server) idle() <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
 		s.tasks.Wait()
 		close(done)
 	}()
+	return done
+}
+
+// settle waits until all tasks have ended, or the engine does not end one.
+func (s *Server) settle() error {
 	select {
-	case <-done:
+	case <-s.idle():
 		return nil
 	case err := <-s.engine.stuck:
 		return err

@@ -69,14 +69,19 @@ func (c *ClickHouse) Main(m Runner) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	stop, err := c.start(dir)
+	return runWith(m, "clickhouse", func() (func() error, error) { return c.start(dir) })
+}
+
+// runWith runs a package's tests while a server does.
+func runWith(m Runner, server string, start func() (stop func() error, err error)) int {
+	stop, err := start()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "start clickhouse:", err)
+		fmt.Fprintf(os.Stderr, "start %s: %v\n", server, err)
 		return 1
 	}
 	code := m.Run()
 	if err := stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "stop clickhouse:", err)
+		fmt.Fprintf(os.Stderr, "stop %s: %v\n", server, err)
 		return 1
 	}
 	return code

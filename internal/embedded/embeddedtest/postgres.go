@@ -34,19 +34,7 @@ type Postgres struct {
 //	var engine embeddedtest.Postgres
 //
 //	func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
-func (p *Postgres) Main(m Runner) int {
-	stop, err := p.start()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "start postgres:", err)
-		return 1
-	}
-	code := m.Run()
-	if err := stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "stop postgres:", err)
-		return 1
-	}
-	return code
-}
+func (p *Postgres) Main(m Runner) int { return runWith(m, "postgres", p.start) }
 
 // Start runs the server for as long as a test lives.
 func (p *Postgres) Start(t testing.TB) {

@@ -46,7 +46,7 @@ type Param struct{ Name, Value string }
 // Query runs sql and returns its whole result in format, in Go's memory. Use it
 // for results that are known to be small.
 func (c *Conn) Query(sql, format string, params ...Param) (Chunk, error) {
-	res := c.query(sql, format, params)
+	res := c.call(c.lib.query, c.lib.queryParams, sql, format, params)
 	if res == 0 {
 		return Chunk{}, errors.New("query the ClickHouse engine: no result")
 	}
@@ -65,24 +65,20 @@ func (c *Conn) Exec(sql string) error {
 	return err
 }
 
-func (c *Conn) query(sql, format string, params []Param) uintptr {
-	if len(params) == 0 {
-		defer runtime.KeepAlive(sql)
-		defer runtime.KeepAlive(format)
-		return c.lib.query(*c.handle, unsafe.StringData(sql), uintptr(len(sql)), unsafe.StringData(format),
-			uintptr(len(format)))
-	}
-	return c.withParams(c.lib.queryParams, sql, format, params)
-}
+// plainCall is a call of the engine with a statement and a format.
+type plainCall func(conn *byte, sql *byte, sqlLen uintptr, format *byte, formatLen uintptr) uintptr
 
 // paramCall is a call of the engine with a statement, a format, and the names and
 // the values of parameters.
 type paramCall func(conn *byte, sql *byte, sqlLen uintptr, format *byte, formatLen uintptr,
 	names **byte, nameLens *uintptr, values **byte, valueLens *uintptr, count uintptr) uintptr
 
-func (c *Conn) withParams(call paramCall, sql, format string, params []Param) uintptr {
+func (c *Conn) call(plain plainCall, withParams paramCall, sql, format string, params []Param) uintptr {
 	defer runtime.KeepAlive(sql)
 	defer runtime.KeepAlive(format)
+	if len(params) == 0 {
+		return plain(*c.handle, unsafe.StringData(sql), uintptr(len(sql)), unsafe.StringData(format), uintptr(len(format)))
+	}
 	var names, values []string
 	for _, p := range params {
 		names, values = append(names, p.Name), append(values, p.Value)
@@ -90,7 +86,7 @@ func (c *Conn) withParams(call paramCall, sql, format string, params []Param) ui
 	n, v := newVector(names), newVector(values)
 	defer runtime.KeepAlive(n)
 	defer runtime.KeepAlive(v)
-	return call(*c.handle, unsafe.StringData(sql), uintptr(len(sql)), unsafe.StringData(format), uintptr(len(format)),
+	return withParams(*c.handle, unsafe.StringData(sql), uintptr(len(sql)), unsafe.StringData(format), uintptr(len(format)),
 		n.first(), &n.lens[0], v.first(), &v.lens[0], uintptr(len(params)))
 }
 
@@ -102,7 +98,7 @@ func (c *Conn) withParams(call paramCall, sql, format string, params []Param) ui
 // locked to its own until it closes the stream.
 func (c *Conn) Stream(sql, format string, params ...Param) (*Stream, error) {
 	runtime.LockOSThread()
-	handle := c.stream(sql, format, params)
+	handle := c.call(c.lib.streamQuery, c.lib.streamParams, sql, format, params)
 	if handle == 0 {
 		runtime.UnlockOSThread()
 		return nil, errors.New("start a query in the ClickHouse engine: no result")
@@ -113,16 +109,6 @@ func (c *Conn) Stream(sql, format string, params ...Param) (*Stream, error) {
 		return nil, err
 	}
 	return &Stream{conn: c, handle: handle}, nil
-}
-
-func (c *Conn) stream(sql, format string, params []Param) uintptr {
-	if len(params) == 0 {
-		defer runtime.KeepAlive(sql)
-		defer runtime.KeepAlive(format)
-		return c.lib.streamQuery(*c.handle, unsafe.StringData(sql), uintptr(len(sql)), unsafe.StringData(format),
-			uintptr(len(format)))
-	}
-	return c.withParams(c.lib.streamParams, sql, format, params)
 }
 
 // Stream is the result of a running query.

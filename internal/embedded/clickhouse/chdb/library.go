@@ -11,9 +11,9 @@ import (
 type Library struct {
 	connect       func(argc int32, argv **byte) **byte
 	closeConn     func(conn **byte)
-	query         func(conn *byte, sql *byte, sqlLen uintptr, format *byte, formatLen uintptr) uintptr
+	query         plainCall
 	queryParams   paramCall
-	streamQuery   func(conn *byte, sql *byte, sqlLen uintptr, format *byte, formatLen uintptr) uintptr
+	streamQuery   plainCall
 	streamParams  paramCall
 	fetch         func(conn *byte, stream uintptr) uintptr
 	cancel        func(conn *byte, stream uintptr)

@@ -39,16 +39,7 @@ func (c *copier) dynamicPrefix(l *layout) (err error) {
 	if l.version, err = c.uint64(); err != nil {
 		return err
 	}
-	switch l.version {
-	case dynamicV1:
-		if _, err := c.number("most types of Dynamic", maxNamed); err != nil {
-			return err
-		}
-	case v2, flattened:
-	default:
-		return fmt.Errorf("%w: Dynamic in version %d", ErrType, l.version)
-	}
-	names, err := c.names("type of Dynamic")
+	names, err := c.members(l.version, dynamicV1, "Dynamic", "type")
 	if err != nil {
 		return err
 	}
@@ -82,18 +73,10 @@ func (c *copier) objectPrefix(l *layout) (err error) {
 	if l.version, err = c.uint64(); err != nil {
 		return err
 	}
-	switch l.version {
-	case jsonText:
+	if l.version == jsonText {
 		return nil
-	case jsonV1:
-		if _, err := c.number("most paths of JSON", maxNamed); err != nil {
-			return err
-		}
-	case v2, flattened:
-	default:
-		return fmt.Errorf("%w: JSON in version %d", ErrType, l.version)
 	}
-	paths, err := c.names("path of JSON")
+	paths, err := c.members(l.version, jsonV1, "JSON", "path")
 	if err != nil {
 		return err
 	}
@@ -109,6 +92,20 @@ func (c *copier) objectPrefix(l *layout) (err error) {
 		l.of = append(l.of, sharedMap)
 	}
 	return nil
+}
+
+// members copies the names of the types of a Dynamic, or of the paths of JSON, which is in a version.
+func (c *copier) members(version, v1 uint64, kind, member string) ([]string, error) {
+	switch version {
+	case v1:
+		if _, err := c.number("most "+member+"s of "+kind, maxNamed); err != nil {
+			return nil, err
+		}
+	case v2, flattened:
+	default:
+		return nil, fmt.Errorf("%w: %s in version %d", ErrType, kind, version)
+	}
+	return c.names(member + " of " + kind)
 }
 
 // names copies a counted list of names.
