@@ -31,6 +31,12 @@ func (h *Handler) describe(s *httpapi.Server) (one, many, schema *huma.Operation
 		}},
 	}
 	*list.Properties["events"].MinItems = 1
+	body := func(json *huma.Schema) *huma.RequestBody {
+		return &huma.RequestBody{
+			Required: true,
+			Content:  map[string]*huma.MediaType{"application/json": {Schema: json}, linesType: lines},
+		}
+	}
 	batchResult := s.Answer("All were duplicates", BatchResult{})
 	one = &huma.Operation{
 		OperationID: "post-event", Method: http.MethodPost, Path: "/events", Tags: []string{"events"},
@@ -41,11 +47,7 @@ func (h *Handler) describe(s *httpapi.Server) (one, many, schema *huma.Operation
 			"JSON lines are answered as by /events/batch. The body may be gzip, and has at most 8 MiB. " +
 			"A repeat that the projector does not know yet may be answered as accepted; it counts once all the same. " +
 			"409: an event of another stage or service has the key and the URL.",
-		Security: auth.Security(auth.EventsWrite),
-		RequestBody: &huma.RequestBody{
-			Required: true,
-			Content:  map[string]*huma.MediaType{"application/json": {Schema: event}, linesType: lines},
-		},
+		Security: auth.Security(auth.EventsWrite), RequestBody: body(event),
 		Responses: s.Problems(map[string]*huma.Response{
 			"201": either(s, "The event is new, or at least one of the lines"),
 			"200": either(s, "It is a duplicate, or all lines are"),
@@ -59,11 +61,7 @@ func (h *Handler) describe(s *httpapi.Server) (one, many, schema *huma.Operation
 			"the same. " +
 			"When none is valid, the problem document also has the members of a BatchResult. After 503 send the " +
 			"same batch again.",
-		Security: auth.Security(auth.EventsWrite),
-		RequestBody: &huma.RequestBody{
-			Required: true,
-			Content:  map[string]*huma.MediaType{"application/json": {Schema: list}, linesType: lines},
-		},
+		Security: auth.Security(auth.EventsWrite), RequestBody: body(list),
 		Responses: s.Problems(map[string]*huma.Response{
 			"201": s.Answer("At least one event is new", BatchResult{}), "200": batchResult,
 		}, 400, 401, 403, 408, 413, 415, 429, 503),

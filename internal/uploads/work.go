@@ -285,32 +285,26 @@ func (s *Store) Finish(ctx context.Context, j Job) (items int32, finished bool, 
 
 // Stop has a job wait for its user, or fail where none of its rows could be persisted, and says why.
 func (s *Store) Stop(ctx context.Context, j Job, reason string) error {
-	_, err := s.pool.Exec(ctx, `UPDATE millrace.upload SET last_error = $2,
-		queue_state = CASE WHEN read_rows = rejected THEN 'FAILED' ELSE 'PAUSED' END,
-		finished_at = CASE WHEN read_rows = rejected THEN now() END
-		WHERE no = $1 AND queue_state = 'RUNNING'`, j.No, reason)
-	if err != nil {
-		return fmt.Errorf("stop the upload %s: %w", j.ID, err)
-	}
-	return nil
+	return s.troubled(ctx, j, "stop", `, queue_state = CASE WHEN read_rows = rejected THEN 'FAILED' ELSE 'PAUSED' END,
+		finished_at = CASE WHEN read_rows = rejected THEN now() END`, reason)
 }
 
 // Pausing has a job wait for its user, and says why.
 func (s *Store) Pausing(ctx context.Context, j Job, reason string) error {
-	_, err := s.pool.Exec(ctx, `UPDATE millrace.upload SET last_error = $2, queue_state = 'PAUSED'
-		WHERE no = $1 AND queue_state = 'RUNNING'`, j.No, reason)
-	if err != nil {
-		return fmt.Errorf("pause the upload %s: %w", j.ID, err)
-	}
-	return nil
+	return s.troubled(ctx, j, "pause", ", queue_state = 'PAUSED'", reason)
 }
 
 // NoteError notes why an attempt has failed that is tried again.
 func (s *Store) NoteError(ctx context.Context, j Job, reason string) error {
-	_, err := s.pool.Exec(ctx, "UPDATE millrace.upload SET last_error = $2 WHERE no = $1 AND queue_state = 'RUNNING'",
+	return s.troubled(ctx, j, "note an error of", "", reason)
+}
+
+// troubled notes why work on a job that runs has failed, and sets other columns.
+func (s *Store) troubled(ctx context.Context, j Job, what, also, reason string) error {
+	_, err := s.pool.Exec(ctx, "UPDATE millrace.upload SET last_error = $2"+also+" WHERE no = $1 AND queue_state = 'RUNNING'",
 		j.No, reason)
 	if err != nil {
-		return fmt.Errorf("note an error of the upload %s: %w", j.ID, err)
+		return fmt.Errorf("%s the upload %s: %w", what, j.ID, err)
 	}
 	return nil
 }
