@@ -44,11 +44,12 @@ type Client struct {
 	opened  atomic.Pointer[time.Time] // when the breaker opened, by the monotonic clock
 	news    chan struct{}             // holds one value after events came
 	idle    chan chan struct{}        // asks to be told when nothing waits
-	closing chan struct{}             // closed by Close
+	closing context.Context           // ends when Close is called
 	drain   context.Context           // ends when Close has no more time
-	expire  context.CancelFunc
-	done    chan struct{} // closed when the goroutine has ended
-	gate    sync.RWMutex  // of shut, and held by calls that push
+	stop    context.CancelFunc        // of closing
+	expire  context.CancelFunc        // of drain
+	done    chan struct{}             // closed when the goroutine has ended
+	gate    sync.RWMutex              // of shut, and held by calls that push
 	shut    bool
 	once    sync.Once
 	closed  error // of the first Close
@@ -81,8 +82,9 @@ func Open(opts Options) (*Client, error) {
 	}
 	c := &Client{
 		opts: opts, target: shown, news: make(chan struct{}, 1), idle: make(chan chan struct{}),
-		closing: make(chan struct{}), done: make(chan struct{}),
+		done: make(chan struct{}),
 	}
+	c.closing, c.stop = context.WithCancel(context.Background())
 	c.drain, c.expire = context.WithCancel(context.Background())
 	if c.metrics, err = newMetrics(opts.Registry, shown); err != nil {
 		return nil, err
@@ -287,10 +289,10 @@ func (c *Client) Close(ctx context.Context) error {
 		c.gate.Lock() // waits for calls under way
 		c.shut = true
 		c.gate.Unlock()
-		close(c.closing)
-		stop := context.AfterFunc(ctx, c.expire)
+		c.stop()
+		release := context.AfterFunc(ctx, c.expire)
 		<-c.done
-		stop()
+		release()
 		c.expire()
 		c.leave()
 		left, _ := c.queue.size()

@@ -61,7 +61,7 @@ func (c *Client) run() {
 		texts, err := c.queue.read(limit, batchBytes)
 		if err != nil {
 			c.opts.Log.Error("pipeline spool cannot be read", "error", err)
-			if c.closingNow() || !c.pause(lastRetry) {
+			if c.closing.Err() != nil || !c.pause(lastRetry) {
 				return
 			}
 			continue
@@ -83,7 +83,7 @@ func (c *Client) run() {
 		case <-c.news:
 		case told := <-c.idle:
 			waiters = append(waiters, told)
-		case <-c.closing:
+		case <-c.closing.Done():
 			if n, _ := c.queue.size(); n == 0 {
 				return
 			}
@@ -110,7 +110,7 @@ func (c *Client) deliver(texts [][]byte, limit int) int {
 			limit, wait = min(2*limit, batchEvents), c.opts.retry
 			continue
 		case errors.Is(err, gobreaker.ErrOpenState), errors.Is(err, gobreaker.ErrTooManyRequests):
-			if c.closingNow() || !c.pause(c.untilHalfOpen()) {
+			if c.closing.Err() != nil || !c.pause(c.untilHalfOpen()) {
 				return 0
 			}
 			continue
@@ -244,7 +244,7 @@ func (c *Client) pause(d time.Duration) bool {
 	select {
 	case <-timer.C:
 		return c.drain.Err() == nil
-	case <-c.closing:
+	case <-c.closing.Done():
 	}
 	// While closing there is time until Close has none, or the breaker opens.
 	if c.breaker.State() == gobreaker.StateOpen {
@@ -254,15 +254,6 @@ func (c *Client) pause(d time.Duration) bool {
 	case <-timer.C:
 		return c.drain.Err() == nil
 	case <-c.drain.Done():
-		return false
-	}
-}
-
-func (c *Client) closingNow() bool {
-	select {
-	case <-c.closing:
-		return true
-	default:
 		return false
 	}
 }

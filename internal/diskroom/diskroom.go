@@ -31,17 +31,19 @@ type Disk struct {
 	dir string
 	log Logger
 
-	mu      sync.Mutex
-	full    bool
-	ending  bool
-	givenUp chan struct{} // closed when the disk is full and the end has come
-	calls   sync.WaitGroup
+	mu     sync.Mutex
+	full   bool
+	ending bool
+	gone   context.Context // ends when the disk is full and the end has come
+	giveUp context.CancelFunc
+	calls  sync.WaitGroup
 }
 
 // New returns the disk with the folder of a database. When ctx ends, calls that wait for
 // room are given up. release has the end of ctx mean nothing any more.
 func New(ctx context.Context, raw vfs.FS, dir string, log Logger) (d *Disk, release func() bool) {
-	d = &Disk{raw: raw, dir: dir, log: log, givenUp: make(chan struct{})}
+	d = &Disk{raw: raw, dir: dir, log: log}
+	d.gone, d.giveUp = context.WithCancel(context.Background())
 	d.FS = vfs.OnDiskFull(raw, d.awaitRoom)
 	return d, context.AfterFunc(ctx, d.End)
 }
@@ -74,8 +76,8 @@ func (d *Disk) set(what *bool, to bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	*what = to
-	if d.full && d.ending && !d.gone() {
-		close(d.givenUp)
+	if d.full && d.ending {
+		d.giveUp()
 	}
 }
 
@@ -84,20 +86,11 @@ func (d *Disk) set(what *bool, to bool) {
 func (d *Disk) begin() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.gone() {
+	if d.gone.Err() != nil {
 		return false
 	}
 	d.calls.Add(1)
 	return true
-}
-
-func (d *Disk) gone() bool {
-	select {
-	case <-d.givenUp:
-		return true
-	default:
-		return false
-	}
 }
 
 // Full tells whether calls wait for room.
@@ -121,7 +114,7 @@ func (d *Disk) Do(f func() error) error {
 	select {
 	case err := <-done:
 		return err
-	case <-d.givenUp:
+	case <-d.gone.Done():
 		return ErrFull
 	}
 }

@@ -23,7 +23,7 @@ func TestCallsBesideGivingUp(t *testing.T) {
 			return nil
 		})
 		end()
-		<-d.givenUp
+		<-d.gone.Done()
 		d.Wait()
 		closed.Store(true)
 	}
