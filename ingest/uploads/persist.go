@@ -208,29 +208,23 @@ func (p *persisting) append(ctx context.Context, b uploads.Rows) error {
 	middle := b.After + (b.Upto-b.After)/2
 	one, two := p.behind(b.After), p.behind(middle)
 	one.Upto, two.Upto = middle, b.Upto
-	for _, item := range b.Items {
-		if item.No <= middle {
-			one.Items = append(one.Items, item)
-		} else {
-			two.Items = append(two.Items, item)
-		}
-	}
-	for _, image := range b.Images {
-		if image.No <= middle {
-			one.Images = append(one.Images, image)
-		} else {
-			two.Images = append(two.Images, image)
-		}
-	}
-	for _, reject := range b.Rejects {
-		if reject.No <= middle {
-			one.Rejects = append(one.Rejects, reject)
-		} else {
-			two.Rejects = append(two.Rejects, reject)
-		}
-	}
+	one.Items, two.Items = halves(b.Items, func(i uploads.Input) bool { return i.No <= middle })
+	one.Images, two.Images = halves(b.Images, func(i uploads.RowImage) bool { return i.No <= middle })
+	one.Rejects, two.Rejects = halves(b.Rejects, func(r uploads.Reject) bool { return r.No <= middle })
 	if err := p.append(ctx, one); err != nil {
 		return err
 	}
 	return p.append(ctx, two)
+}
+
+// halves parts those that are in the first half from the others.
+func halves[T any](all []T, first func(T) bool) (one, two []T) {
+	for _, x := range all {
+		if first(x) {
+			one = append(one, x)
+		} else {
+			two = append(two, x)
+		}
+	}
+	return one, two
 }

@@ -86,12 +86,16 @@ var backoff = retry.Backoff{First: 100 * time.Millisecond, Most: 5 * time.Second
 func (s *Service) leading(ctx context.Context, _ leader.Term) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for what, part := range map[string]func(context.Context) error{
-		"events of sources are not applied":                  s.follow,
-		"events that wait for their sources are not applied": s.applyWaiting,
-		"sources and jobs are not compared":                  s.keepUp,
+		"events of sources are not applied": s.follow,
+		"sources and jobs are not compared": s.keepUp,
 	} {
 		g.Go(func() error { return s.persist(ctx, what, part) })
 	}
+	g.Go(func() error {
+		return retry.Poll{Every: retryEvery, Failed: func(err error) {
+			s.log.Warn("events that wait for their sources are not applied, trying again", "error", err)
+		}}.Run(ctx, s.applyWaiting)
+	})
 	return g.Wait()
 }
 
@@ -124,23 +128,12 @@ const handOverEvery = time.Second
 
 // handOver hands to jobs the settings that lists of sources have given them, until ctx ends.
 func (s *Service) handOver(ctx context.Context) error {
-	for ctx.Err() == nil {
-		n := 0
-		_ = backoff.Do(ctx, func() (err error) {
-			n, err = s.store.Settle(ctx)
-			return err
-		}, func(err error, wait time.Duration) {
-			s.log.Warn("jobs do not get the settings of imported sources, trying again", "error", err, "retry_in", wait)
-		})
-		if n > 0 {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(handOverEvery):
-		}
-	}
-	return nil
+	return retry.Poll{Every: handOverEvery, Failed: func(err error) {
+		s.log.Warn("jobs do not get the settings of imported sources, trying again", "error", err)
+	}}.Run(ctx, func(ctx context.Context) (more bool, err error) {
+		n, err := s.store.Settle(ctx)
+		return n > 0, err
+	})
 }
 
 // quietEvery is how often the service looks whether events are under way.

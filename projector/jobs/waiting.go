@@ -10,7 +10,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/jobs"
-	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -18,26 +17,13 @@ import (
 // retryEvery is how often the service looks for events whose wait is over.
 const retryEvery = time.Second
 
-// applyWaiting applies events that have waited for their source, until ctx ends.
-func (s *Service) applyWaiting(ctx context.Context) error {
-	for {
-		due, err := s.store.Waiting(ctx, block)
-		if err == nil && len(due) > 0 {
-			err = s.applyAgain(ctx, due)
-		}
-		if err != nil {
-			return err
-		}
-		retry.Well(ctx)
-		if len(due) == block {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(retryEvery):
-		}
+// applyWaiting applies events that have waited for their source, and returns whether there may be more.
+func (s *Service) applyWaiting(ctx context.Context) (more bool, err error) {
+	due, err := s.store.Waiting(ctx, block)
+	if err == nil && len(due) > 0 {
+		err = s.applyAgain(ctx, due)
 	}
+	return len(due) == block, err
 }
 
 // applyAgain reads events from the stream again and applies them. It gives up those that
