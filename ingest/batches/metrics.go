@@ -1,7 +1,6 @@
 package batches
 
 import (
-	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,7 +25,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			"Time in which an object of a batch was read.",
 			[]float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60}, "platform"),
 	}
-	return m, errors.Join(r.Register(m.events), r.Register(m.fetch))
+	return m, metric.Register(r, m.events, m.fetch)
 }
 
 func (m *metrics) received(a schema.Announcement, broken []schema.Invalid) {

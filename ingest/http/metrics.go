@@ -1,7 +1,6 @@
 package ingesthttp
 
 import (
-	"fmt"
 	"net/http"
 	"time"
 
@@ -31,16 +30,11 @@ func newMetrics(reg prometheus.Registerer, stages event.Stages) (*metrics, error
 			"Time to answer a request that brings events.",
 			[]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5}),
 	}
-	for _, c := range []prometheus.Collector{m.ingested, m.duplicated, m.rejected, m.duration} {
-		if err := reg.Register(c); err != nil {
-			return nil, fmt.Errorf("register ingest metrics: %w", err)
-		}
-	}
 	// An alert on a stage that falls silent needs its zero.
 	for _, stage := range stages.Names() {
 		m.ingested.WithLabelValues(stage)
 	}
-	return m, nil
+	return m, metric.Register(reg, m.ingested, m.duplicated, m.rejected, m.duration)
 }
 
 func (m *metrics) time(next http.Handler) http.Handler {

@@ -1,8 +1,6 @@
 package scheduler
 
 import (
-	"errors"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-io/millrace/internal/metric"
@@ -36,11 +34,5 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		articles: metric.Counters("crawler_articles_extracted_total",
 			"Articles that runs have found.", "source_name"),
 	}
-	var errs []error
-	for _, c := range []prometheus.Collector{
-		m.cycles, m.dispatched, m.outcomes, m.look, m.lateness, m.duration, m.articles,
-	} {
-		errs = append(errs, reg.Register(c))
-	}
-	return m, errors.Join(errs...)
+	return m, metric.Register(reg, m.cycles, m.dispatched, m.outcomes, m.look, m.lateness, m.duration, m.articles)
 }

@@ -1,7 +1,6 @@
 package uploads
 
 import (
-	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -32,11 +31,7 @@ func newMetrics(registry prometheus.Registerer, pool *pgxpool.Pool) (*metrics, e
 		Name: "millrace_uploads_pool_wait_ms",
 		Help: "Milliseconds that this process has waited for connections to Postgres, all systems together.",
 	}, func() float64 { return float64(pool.Stat().EmptyAcquireWaitTime()) / float64(time.Millisecond) })
-	var err error
-	for _, c := range []prometheus.Collector{m.ingest, m.mean, m.rows, wait} {
-		err = errors.Join(err, registry.Register(c))
-	}
-	return m, err
+	return m, metric.Register(registry, m.ingest, m.mean, m.rows, wait)
 }
 
 // persisted tells of a batch.

@@ -1,8 +1,25 @@
-// Package metric makes the metrics of Prometheus by their names, what they tell, and their labels. Who makes one
-// registers it.
+// Package metric makes the metrics of Prometheus by their names, what they tell, and their labels. Who makes some
+// registers them.
 package metric
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Register registers metrics.
+func Register(reg prometheus.Registerer, all ...prometheus.Collector) error {
+	var errs []error
+	for _, c := range all {
+		errs = append(errs, reg.Register(c))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+	return nil
+}
 
 // Counter returns a counter without labels.
 func Counter(name, help string) prometheus.Counter {

@@ -2,7 +2,6 @@ package batches
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -42,7 +41,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			}
 		}
 	}
-	return m, errors.Join(r.Register(m.items), r.Register(m.errors), r.Register(m.retried), r.Register(m.duration))
+	return m, metric.Register(r, m.items, m.errors, m.retried, m.duration)
 }
 
 // observe notes a batch that is stored now.

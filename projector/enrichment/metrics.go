@@ -34,7 +34,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	for _, status := range []string{"success", "error"} {
 		m.items.WithLabelValues(status)
 	}
-	return m, errors.Join(r.Register(m.items), r.Register(m.requests), r.Register(m.open))
+	return m, metric.Register(r, m.items, m.requests, m.open)
 }
 
 func (m *metrics) stored(found []analysis) {

@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -27,33 +26,18 @@ type metrics struct {
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
-	opts := func(name, help string) prometheus.Opts {
-		return prometheus.Opts{Name: name, Help: help}
-	}
-	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts(opts(name, help)))
-	}
-	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts(opts(name, help)), labels)
-	}
 	m := &metrics{
-		received: counters("crawler_events_received_total", "Events of sources that were read from the stream, also again.",
+		received: metric.Counters("crawler_events_received_total", "Events of sources that were read from the stream, also again.",
 			"event_type"),
-		processed: counters("crawler_events_processed_total", "Events of sources that were processed: success, duplicate, "+
+		processed: metric.Counters("crawler_events_processed_total", "Events of sources that were processed: success, duplicate, "+
 			"or error of those that are dead letters.", "event_type", "result"),
 		duration: metric.Histograms("crawler_event_processing_duration_seconds",
 			"Time until an event of a source was applied, with those that came with it.",
 			[]float64{0.01, 0.05, 0.1, 0.5, 1, 5}, "event_type"),
-		created: counter("crawler_jobs_created_total", "Jobs that events have made."),
-		updated: counter("crawler_jobs_updated_total", "Changes of jobs by events."),
+		created: metric.Counter("crawler_jobs_created_total", "Jobs that events have made."),
+		updated: metric.Counter("crawler_jobs_updated_total", "Changes of jobs by events."),
 	}
-	var errs []error
-	for _, c := range []prometheus.Collector{
-		m.received, m.processed, m.duration, m.created, m.updated,
-	} {
-		errs = append(errs, r.Register(c))
-	}
-	return m, errors.Join(errs...)
+	return m, metric.Register(r, m.received, m.processed, m.duration, m.created, m.updated)
 }
 
 // kind is a type of events as a label: what is no type is unknown.

@@ -1,8 +1,6 @@
 package work
 
 import (
-	"errors"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-io/millrace/internal/metric"
@@ -29,9 +27,5 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			"Reports of shard daemons over NATS, by outcome.", "outcome"),
 		leading: metric.Gauge("millrace_work_leading", "Whether this process publishes to the work queues."),
 	}
-	var errs []error
-	for _, c := range []prometheus.Collector{m.published, m.answers, m.moves, m.mended, m.reports, m.leading} {
-		errs = append(errs, r.Register(c))
-	}
-	return m, errors.Join(errs...)
+	return m, metric.Register(r, m.published, m.answers, m.moves, m.mended, m.reports, m.leading)
 }

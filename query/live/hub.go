@@ -17,6 +17,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/metric"
 )
 
 // Hub serves WebSockets and event streams. A WebSocket outlives the request that
@@ -67,19 +68,13 @@ func New(cfg Config, views []View, reg prometheus.Registerer, log *slog.Logger) 
 			return float64(value())
 		})
 	}
-	for _, c := range []prometheus.Collector{
+	return h, metric.Register(reg,
 		gauge("millrace_live_connections", "Open WebSockets and event streams of views.", h.seats.Taken),
 		gauge("millrace_live_feeds", "Distinct views that are watched.", func() int {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			return h.watched
-		}),
-	} {
-		if err := reg.Register(c); err != nil {
-			return nil, err
-		}
-	}
-	return h, nil
+		}))
 }
 
 // Handler serves WebSockets until they end or draining is closed.

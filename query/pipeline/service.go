@@ -163,8 +163,7 @@ func (s *Service) registerMetrics() error {
 			return value(s.mirror.Stats())
 		})
 	}
-	for _, c := range []prometheus.Collector{
-		s.durations,
+	return metric.Register(s.deps.Registry, s.durations,
 		gauge("millrace_mirror_articles", "Articles by stage that the mirror holds exactly.",
 			func(v mirror.Stats) float64 { return float64(v.Articles) }),
 		gauge("millrace_mirror_sources", "Single sources that the mirror keeps current.",
@@ -174,13 +173,7 @@ func (s *Service) registerMetrics() error {
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "millrace_mirror_loads_total",
 			Help: "How often the mirror was loaded as a whole; more than once means that messages were missed.",
-		}, func() float64 { return float64(s.mirror.Stats().Loads) }),
-	} {
-		if err := s.deps.Registry.Register(c); err != nil {
-			return fmt.Errorf("register metrics: %w", err)
-		}
-	}
-	return nil
+		}, func() float64 { return float64(s.mirror.Stats().Loads) }))
 }
 
 // Register adds the routes to a server, for callers with the scope read.

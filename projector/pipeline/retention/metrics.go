@@ -21,12 +21,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			"Events that this process has summed up and retired."),
 		failures: metric.Counter("millrace_retention_failures_total", "Rounds of retention that failed."),
 	}
-	for _, c := range []prometheus.Collector{m.retired, m.failures} {
-		if err := reg.Register(c); err != nil {
-			return nil, fmt.Errorf("register retention metrics: %w", err)
-		}
-	}
-	return m, nil
+	return m, metric.Register(reg, m.retired, m.failures)
 }
 
 // Rows returns the gauge of how many rows each partition has. A partition that is gone has

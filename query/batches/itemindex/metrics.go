@@ -1,8 +1,6 @@
 package itemindex
 
 import (
-	"errors"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-io/millrace/internal/metric"
@@ -32,8 +30,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	for _, by := range []string{"index", "clickhouse"} {
 		m.lookups.WithLabelValues(by)
 	}
-	return m, errors.Join(r.Register(m.inUse), r.Register(m.position), r.Register(m.outcomes), r.Register(m.bytes),
-		r.Register(m.rebuilds), r.Register(m.lookups))
+	return m, metric.Register(r, m.inUse, m.position, m.outcomes, m.bytes, m.rebuilds, m.lookups)
 }
 
 func (m *metrics) asked(answered bool) {
