@@ -3,14 +3,13 @@ package dlq
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
-	"github.com/millrace-io/millrace/schemas/instant"
+	"github.com/millrace-io/millrace/schemas/item"
 )
 
 // LetterFilter are a Filter as callers write it.
@@ -26,20 +25,9 @@ type LetterFilter struct {
 func (p LetterFilter) filter() (f Filter, err error) {
 	f = Filter{Stream: p.Stream, Code: p.Code, Field: p.Field, Subject: p.Subject}
 	var errs [2]error
-	f.Since, errs[0] = parseTime("since", p.Since)
-	f.Until, errs[1] = parseTime("until", p.Until)
+	f.Since, errs[0] = item.ParseTime("since", p.Since)
+	f.Until, errs[1] = item.ParseTime("until", p.Until)
 	return f, errors.Join(errs[0], errs[1])
-}
-
-func parseTime(field, text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	t, err := instant.Parse(text)
-	if err != nil {
-		return time.Time{}, &Invalid{Field: field, Code: "time_format", Rule: err.Error()}
-	}
-	return t, nil
 }
 
 // ListRequest are the parameters of GET /dlq.

@@ -7,7 +7,6 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/query/reads"
-	"github.com/millrace-io/millrace/schemas/instant"
 	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
@@ -44,7 +43,7 @@ func (h *Handler) queue(ctx context.Context, in *QueueRequest) (Queue, error) {
 		return Queue{}, err
 	}
 	page := tracking.QueuePage{Stage: stage, Limit: in.Limit + 1, Offset: in.Offset}
-	if page.UpdatedSince, err = parseTime("updated_since", in.UpdatedSince); err != nil {
+	if page.UpdatedSince, err = item.ParseTime("updated_since", in.UpdatedSince); err != nil {
 		return Queue{}, err
 	}
 	if err := queueCursor.Read(in.Cursor, &page.After); err != nil {
@@ -60,15 +59,4 @@ func (h *Handler) queue(ctx context.Context, in *QueueRequest) (Queue, error) {
 		out.Items = append(out.Items, QueueItem{it.Filename, it.Shard, it.CreatedAt.UTC()})
 	}
 	return out, nil
-}
-
-func parseTime(field, text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	t, err := instant.Parse(text)
-	if err != nil {
-		return time.Time{}, &item.Invalid{Field: field, Code: "time_format", Rule: err.Error()}
-	}
-	return t, nil
 }
