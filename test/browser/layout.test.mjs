@@ -64,6 +64,7 @@ describe('the layout', { skip }, () => {
   for (const width of widths) {
     test(`has room for everything at ${width} px`, async () => {
       const wrong = [];
+      const behind = new Set(); // pages whose filters are behind a button
       await page.setViewportSize({ width, height: 900 });
       for (const path of paths) {
         await page.goto(`http://${millrace.http}/#${path}`);
@@ -71,14 +72,25 @@ describe('the layout', { skip }, () => {
         await browser.shows('connection', 'data-state', 'live');
         await page.waitForSelector('main table, main dl, main .empty, main [data-testid="nothing"]');
         await page.waitForLoadState('networkidle');
-        const by = await browser.overflow();
-        if (by > 0) wrong.push(`${path}: scrolls ${by} px sideways`);
-        for (const what of await browser.misplaced({ tables: width >= roomy })) wrong.push(`${path}: ${what}`);
+        const look = async (what) => {
+          const by = await browser.overflow();
+          if (by > 0) wrong.push(`${what}: scrolls ${by} px sideways`);
+          for (const wrongly of await browser.misplaced({ tables: width >= roomy })) wrong.push(`${what}: ${wrongly}`);
+        };
+        await look(path);
+        const filters = page.locator('[data-testid="filters"]:visible');
+        if ((await filters.count()) && !(await page.locator(`[role="dialog"]`).count())) {
+          await filters.click();
+          await page.waitForSelector('.filters.open');
+          await look(`${path} with its filters`);
+          behind.add(path);
+        }
         if (process.env.SHOTS) {
           await page.screenshot({ path: `${process.env.SHOTS}/${width}${path.replaceAll(/[^a-z0-9]+/gi, '-')}.png`, fullPage: true });
         }
       }
       assert.deepEqual(wrong, []);
+      assert.equal(behind.size > 8, width <= 720, [...behind].join());
     });
   }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { periods } from '../api/types';
-import { moment, oneOf, readAddress, span, text, writeAddress, zone } from './fields';
+import { countSet, moment, oneOf, place, readAddress, span, text, unset, writeAddress, zone } from './fields';
 
 const fields = { period: oneOf(periods, 'today'), source: text(), tz: zone(), from: moment(), older: span('1h') };
 const plain = { period: 'today', source: '', tz: fields.tz.fallback, from: '', older: '1h' } as const;
@@ -34,6 +34,14 @@ describe('the address', () => {
 
   it('takes the first of several', () => {
     expect(readAddress(fields, { period: ['7d', '30d'], source: [null] }).values).toEqual({ ...plain, period: '7d' });
+  });
+
+  it('counts and unsets filters, and leaves where on the page one is', () => {
+    const some = { ...fields, open: place(text()) };
+    const values = { ...plain, open: 'a', tz: 'Asia/Kathmandu' };
+    expect(countSet(some, values)).toBe(0);
+    expect(countSet(some, { ...values, source: 'a', period: '7d' })).toBe(2);
+    expect(unset(some)).toEqual({ period: 'today', source: '', from: '', older: '1h' });
   });
 
   it('says only what differs from the default', () => {

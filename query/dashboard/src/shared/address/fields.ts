@@ -10,6 +10,8 @@ export interface Field<T extends string> {
   allows: (text: string) => boolean;
   /** What it has to be, to end the sentence "… must be". */
   rule: string;
+  /** It says where on the page somebody is, and does not select what the page shows. */
+  place?: true;
 }
 
 export type Fields = Record<string, Field<string>>;
@@ -17,6 +19,16 @@ export type Values<F extends Fields> = { [K in keyof F]: F[K]['fallback'] };
 
 export function text(): Field<string> {
   return { fallback: '', allows: () => true, rule: 'a text' };
+}
+
+/** A field that says where on the page somebody is. */
+export function place<T extends string>(field: Field<T>): Field<T> {
+  return { ...field, place: true };
+}
+
+/** The page of a list. */
+export function cursor(): Field<string> {
+  return place(text());
 }
 
 export function oneOf<const T extends string>(values: readonly T[], fallback: T): Field<T> {
@@ -28,7 +40,7 @@ export function oneOf<const T extends string>(values: readonly T[], fallback: T)
 }
 
 export function zone(): Field<string> {
-  return { fallback: browserZone(), allows: isZone, rule: 'the name of a time zone, such as Europe/Berlin' };
+  return place({ fallback: browserZone(), allows: isZone, rule: 'the name of a time zone, such as Europe/Berlin' });
 }
 
 /** A moment in RFC 3339, or none. */
@@ -81,6 +93,17 @@ export function writeAddress<F extends Fields>(fields: F, values: Values<F>): Re
     if (value && value !== field.fallback) query[name] = value;
   }
   return query;
+}
+
+/** How many fields select less than all, or other things than the plain page. */
+export function countSet<F extends Fields>(fields: F, values: Values<F>): number {
+  return Object.entries(fields).filter(([name, { place, fallback }]) => !place && values[name] !== fallback).length;
+}
+
+/** The values with which nothing is selected. */
+export function unset<F extends Fields>(fields: F): Partial<Values<F>> {
+  const filters = Object.entries(fields).filter(([, { place }]) => !place);
+  return Object.fromEntries(filters.map(([name, { fallback }]) => [name, fallback])) as Partial<Values<F>>;
 }
 
 function first(value: AddressQuery[string]): string {

@@ -2,17 +2,21 @@ import { computed } from 'vue';
 import type { ComputedRef } from 'vue';
 import { useRoute, useRouter } from 'vue-router';
 import { browserZone, isZone } from '../format/zone';
-import { readAddress, writeAddress } from './fields';
+import { countSet, readAddress, unset, writeAddress } from './fields';
 import type { Fields, Values } from './fields';
 
 interface Address<F extends Fields> {
   values: ComputedRef<Values<F>>;
   /** What the address says that cannot be, in sentences. */
   wrong: ComputedRef<string[]>;
+  /** How many filters are set. */
+  set: ComputedRef<number>;
   /** Replaces the address: going back leaves the page, and does not undo filters one by one. */
   change: (some: Partial<Values<F>>) => void;
   /** The same for what is listed: the list begins again, since a cursor holds for one list alone. */
   filter: (some: Partial<Values<F>>) => void;
+  /** Unsets all filters. */
+  clear: () => void;
   /** Pushes one, for what is a place of its own, such as the next page of a list. */
   go: (some: Partial<Values<F>>) => void;
 }
@@ -28,11 +32,14 @@ export function useAddress<F extends Fields>(fields: F): Address<F> {
   );
   const query = (some: Partial<Values<F>>) => ({ query: writeAddress(fields, { ...read.value.values, ...some }) });
   const change = (some: Partial<Values<F>>) => void router.replace(query(some));
+  const filter = (some: Partial<Values<F>>) => change('cursor' in fields ? { ...some, cursor: '' } : some);
   return {
     values: computed(() => read.value.values),
     wrong: computed(() => read.value.wrong),
+    set: computed(() => countSet(fields, read.value.values)),
     change,
-    filter: (some) => change('cursor' in fields ? { ...some, cursor: '' } : some),
+    filter,
+    clear: () => filter(unset(fields)),
     go: (some) => void router.push(query(some)),
   };
 }

@@ -4,7 +4,7 @@ import { flushPromises, mount } from '@vue/test-utils';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { computed, defineComponent, h } from 'vue';
 import { createMemoryHistory, createRouter } from 'vue-router';
-import { text } from '../address/fields';
+import { cursor, text } from '../address/fields';
 import { useAddress } from '../address/useAddress';
 import { given } from '../api/client';
 import { installLive } from '../live/useLive';
@@ -19,7 +19,7 @@ interface Reviews {
 
 /** The page of a system whose list is GET /reviews: what the platform asks of one. */
 const ReviewsPage = defineComponent(() => {
-  const address = useAddress({ page: text(), cursor: text() });
+  const address = useAddress({ page: text(), cursor: cursor() });
   const { values: chosen } = address;
   const query = computed(() => String(new URLSearchParams(given(chosen.value))));
   const answer = useQuery({
@@ -67,6 +67,13 @@ describe('the page of a list', () => {
     await flushPromises();
     await vi.waitFor(() => expect(shown.text()).toContain('There are no reviews.'));
     expect(router.currentRoute.value.query).toEqual({ page: '/c' });
+    const filters = shown.get('[data-testid=filters]');
+    expect([filters.text(), filters.attributes('aria-expanded')]).toEqual(['Filters: 1', 'false']);
+    await filters.trigger('click');
+    expect(filters.attributes('aria-expanded')).toBe('true');
+    await shown.get('[data-testid=clear-filters]').trigger('click');
+    await vi.waitFor(() => expect(shown.find('td').text()).toBe('r-1'));
+    expect([router.currentRoute.value.query, filters.text()]).toEqual([{}, 'Filters']);
     shown.unmount();
   });
 });

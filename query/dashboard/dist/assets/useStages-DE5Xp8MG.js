@@ -1,1 +1,0 @@
-import{K as e}from"./parts-BO32ph1d.js";import{v as t}from"./vue-mmzYRHno.js";import{_t as n}from"./shared-DigSK4xQ.js";function r(){let{data:r}=e({queryKey:[`stages`],queryFn:async({signal:e})=>{let{data:t}=await n.GET(`/funnel`,{params:{query:{period:`today`}},signal:e});return(t.stages??[]).map(e=>e.name)},staleTime:3e5});return t(()=>r.value??[])}export{r as t};
