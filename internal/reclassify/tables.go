@@ -42,44 +42,36 @@ var jobs = kind{"project_id", []table{
 			UPDATE millrace.batch AS b SET project_id = c.project, changed_at = now() FROM chosen AS c
 			WHERE b.job_id = c.job_id AND b.batch_index = c.batch_index`,
 	},
-	{
-		name: "batch_error",
-		find: "SELECT job_id, project_id, count(*) FROM millrace.batch_error GROUP BY 1, 2",
-		change: `WITH chosen AS (
-				SELECT e.id, u.project
-				FROM millrace.batch_error AS e JOIN unnest($1::text[], $2::text[]) AS u (job, project) ON e.job_id = u.job
-				WHERE e.project_id <> u.project
-				ORDER BY e.id FOR UPDATE OF e
-			)
-			UPDATE millrace.batch_error AS e SET project_id = c.project, task = CASE
-				WHEN c.project = '' THEN (e.task::jsonb - 'project_id')::text
-				ELSE (e.task::jsonb || jsonb_build_object('project_id', c.project))::text END
-			FROM chosen AS c WHERE e.id = c.id`,
-	},
+	ofErrors("job_id", "project_id", `CASE WHEN c.value = '' THEN (e.task::jsonb - 'project_id')::text
+		ELSE (e.task::jsonb || jsonb_build_object('project_id', c.value))::text END`),
 	ofClickHouse("item_outcomes", "job_id", "project_id", "1"),
 	ofClickHouse("item_errors", "job_id", "project_id", "1"),
 }}
 
 var codes = kind{"error_category", []table{
-	{
-		name: "batch_error",
-		find: "SELECT code, category, count(*) FROM millrace.batch_error GROUP BY 1, 2",
-		change: `WITH chosen AS (
-				SELECT e.id, u.category
-				FROM millrace.batch_error AS e JOIN unnest($1::text[], $2::text[]) AS u (code, category) ON e.code = u.code
-				WHERE e.category <> u.category
-				ORDER BY e.id FOR UPDATE OF e
-			)
-			UPDATE millrace.batch_error AS e SET category = c.category,
-				task = (e.task::jsonb || jsonb_build_object('error_category', c.category))::text
-			FROM chosen AS c WHERE e.id = c.id`,
-	},
+	ofErrors("code", "category", "(e.task::jsonb || jsonb_build_object('error_category', c.value))::text"),
 	ofClickHouse("item_outcomes", "error_code", "error_category", isError),
 	ofClickHouse("item_errors", "error_code", "error_category", isError),
 }}
 
 // isError selects rows of items that are errors: others have neither a code nor a category.
 const isError = "error_category != ''"
+
+// ofErrors is the table of errors that are tried again, whose tasks have the value as well.
+func ofErrors(of, column, task string) table {
+	return table{
+		name: "batch_error",
+		find: fmt.Sprintf("SELECT %s, %s, count(*) FROM millrace.batch_error GROUP BY 1, 2", of, column),
+		change: fmt.Sprintf(`WITH chosen AS (
+				SELECT e.id, u.value
+				FROM millrace.batch_error AS e JOIN unnest($1::text[], $2::text[]) AS u (text, value) ON e.%[1]s = u.text
+				WHERE e.%[2]s <> u.value
+				ORDER BY e.id FOR UPDATE OF e
+			)
+			UPDATE millrace.batch_error AS e SET %[2]s = c.value, task = %[3]s FROM chosen AS c WHERE e.id = c.id`,
+			of, column, task),
+	}
+}
 
 func ofClickHouse(name, from, column, where string) table {
 	return table{
