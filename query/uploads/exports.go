@@ -53,15 +53,7 @@ func (h *Handler) exportFile(ctx context.Context, in UploadExportRequest) (reads
 	}
 	t := resultFile{upload: e.Job}.table()
 	file := t.File(reads.Format{Format: e.Format}, e.CreatedAt, nil)
-	file.Write = func(ctx context.Context, w io.Writer) error {
-		from, err := h.Files.OpenExport(ctx, e)
-		if err != nil {
-			return err
-		}
-		defer from.Close()
-		_, err = io.Copy(w, from)
-		return err
-	}
+	file.Write = copied(func(ctx context.Context) (io.ReadCloser, error) { return h.Files.OpenExport(ctx, e) })
 	return file, nil
 }
 

@@ -210,14 +210,19 @@ func (h *Handler) file(ctx context.Context, in UploadFileRequest) (reads.File, e
 	}
 	return reads.File{
 		Name: name, ContentType: "application/octet-stream",
-		Write: func(ctx context.Context, w io.Writer) error {
-			from, err := h.Files.Open(ctx, j.ID)
-			if err != nil {
-				return err
-			}
-			defer from.Close()
-			_, err = io.Copy(w, from)
-			return err
-		},
+		Write: copied(func(ctx context.Context) (io.ReadCloser, error) { return h.Files.Open(ctx, j.ID) }),
 	}, nil
+}
+
+// copied writes what is opened.
+func copied(open func(context.Context) (io.ReadCloser, error)) func(context.Context, io.Writer) error {
+	return func(ctx context.Context, w io.Writer) error {
+		from, err := open(ctx)
+		if err != nil {
+			return err
+		}
+		defer from.Close()
+		_, err = io.Copy(w, from)
+		return err
+	}
 }
