@@ -19,9 +19,11 @@ type decision struct {
 	gone    int           // entries that have left the outbox
 }
 
-func (d *decision) refs() []ref {
-	refs := make([]ref, len(d.entries))
-	for i, e := range d.entries {
+func (d *decision) refs() []ref { return refsOf(d.entries) }
+
+func refsOf(entries []queue.Entry) []ref {
+	refs := make([]ref, len(entries))
+	for i, e := range entries {
 		refs[i] = e.Ref
 	}
 	return refs

@@ -193,11 +193,7 @@ func (t *session) offer(ctx context.Context, name string, n int) ([]json.RawMess
 	if len(entries) == n {
 		o.fallBehind()
 	}
-	refs := make([]ref, len(entries))
-	for i, e := range entries {
-		refs[i] = e.Ref
-	}
-	bodies, err := t.store.Bodies(ctx, refs)
+	bodies, err := t.store.Bodies(ctx, refsOf(entries))
 	if err != nil {
 		t.release(entries)
 		return nil, err

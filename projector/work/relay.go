@@ -56,11 +56,7 @@ func (r *relay) turn(ctx context.Context) (wait time.Duration, err error) {
 	if err != nil || len(entries) == 0 {
 		return wait, err
 	}
-	refs := make([]ref, len(entries))
-	for i, e := range entries {
-		refs[i] = e.Ref
-	}
-	bodies, err := r.store.Bodies(ctx, refs)
+	bodies, err := r.store.Bodies(ctx, refsOf(entries))
 	if err != nil {
 		return 0, err
 	}
