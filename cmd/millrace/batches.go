@@ -10,7 +10,6 @@ import (
 	"github.com/millrace-io/millrace/ingest/batches"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/objects"
-	"github.com/millrace-io/millrace/internal/outbox"
 	"github.com/millrace-io/millrace/internal/reclassify"
 	"github.com/millrace-io/millrace/internal/recrawl"
 	projectorbatches "github.com/millrace-io/millrace/projector/batches"
@@ -98,9 +97,7 @@ func (n *node) openRetries() (err error) {
 
 // runRetries has errors tried again, and publishes their outcomes.
 func (n *node) runRetries() (of share, err error) {
-	outcomes, err := outbox.NewPublisher(outbox.Config{Key: retryOutcomes}, n.stores.recrawl.Outbox(), outbox.Deps{
-		NATS: n.nats, Postgres: n.database.pool, Registry: n.registry, Log: n.log, Acked: n.acked(),
-	})
+	outcomes, err := n.publisher(retryOutcomes, n.stores.recrawl.Outbox())
 	if err != nil {
 		return of, err
 	}

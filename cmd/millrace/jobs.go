@@ -51,9 +51,7 @@ func (n *node) openJobs() (err error) {
 
 // takeSources takes commands about sources, and publishes their events.
 func (n *node) takeSources() (of share, err error) {
-	events, err := outbox.NewPublisher(outbox.Config{Key: sourceEvents}, n.stores.sources.Outbox(), outbox.Deps{
-		NATS: n.nats, Postgres: n.database.pool, Registry: n.registry, Log: n.log, Acked: n.acked(),
-	})
+	events, err := n.publisher(sourceEvents, n.stores.sources.Outbox())
 	if err != nil {
 		return of, err
 	}
