@@ -9,7 +9,6 @@ import (
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
-	"github.com/millrace-io/millrace/schemas/item"
 )
 
 // LetterFilter are a Filter as callers write it.
@@ -25,8 +24,8 @@ type LetterFilter struct {
 func (p LetterFilter) filter() (f Filter, err error) {
 	f = Filter{Stream: p.Stream, Code: p.Code, Field: p.Field, Subject: p.Subject}
 	var errs [2]error
-	f.Since, errs[0] = item.ParseTime("since", p.Since)
-	f.Until, errs[1] = item.ParseTime("until", p.Until)
+	f.Since, errs[0] = endpoint.ParseTime("since", p.Since)
+	f.Until, errs[1] = endpoint.ParseTime("until", p.Until)
 	return f, errors.Join(errs[0], errs[1])
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -13,6 +14,7 @@ import (
 	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/schemas/instant"
 	"github.com/millrace-io/millrace/schemas/item"
 )
 
@@ -75,6 +77,18 @@ func Faults(checks ...error) (all []error) {
 		}
 	}
 	return all
+}
+
+// ParseTime reads an optional time that a field has, RFC 3339. Without one it returns the zero time.
+func ParseTime(field, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	t, err := instant.Parse(text)
+	if err != nil {
+		return time.Time{}, &item.Invalid{Field: field, Code: "time_format", Rule: err.Error()}
+	}
+	return t, nil
 }
 
 // transient are classes and codes of Postgres' errors that pass by themselves:

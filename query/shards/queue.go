@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/query/reads"
-	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -43,7 +43,7 @@ func (h *Handler) queue(ctx context.Context, in *QueueRequest) (Queue, error) {
 		return Queue{}, err
 	}
 	page := tracking.QueuePage{Stage: stage, Limit: in.Limit + 1, Offset: in.Offset}
-	if page.UpdatedSince, err = item.ParseTime("updated_since", in.UpdatedSince); err != nil {
+	if page.UpdatedSince, err = endpoint.ParseTime("updated_since", in.UpdatedSince); err != nil {
 		return Queue{}, err
 	}
 	if err := queueCursor.Read(in.Cursor, &page.After); err != nil {

@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/millrace-io/millrace/schemas/event"
-	"github.com/millrace-io/millrace/schemas/instant"
 )
 
 // Limits on what callers may ask for.
@@ -51,18 +50,6 @@ func CheckDelay(seconds float64) error {
 		return &Invalid{Field: "delay_s", Code: "range", Rule: fmt.Sprintf("must be from 0 to %d seconds", MaxDelay)}
 	}
 	return nil
-}
-
-// ParseTime reads an optional time that a field has, RFC 3339. Without one it returns the zero time.
-func ParseTime(field, text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	t, err := instant.Parse(text)
-	if err != nil {
-		return time.Time{}, &Invalid{Field: field, Code: "time_format", Rule: err.Error()}
-	}
-	return t, nil
 }
 
 // Seconds is a duration of so many seconds, as callers give and read them.
