@@ -55,7 +55,7 @@ func (n *node) mendStreams(ctx context.Context) error {
 		}
 		before = missing
 		return err
-	}, func(err error) { n.log.Warn("streams are not looked for now", "error", err) })
+	}, retry.Warn(n.log, "streams are not looked for now"))
 }
 
 // acked returns what is told what a stream has acknowledged; nil: nobody is.

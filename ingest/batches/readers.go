@@ -110,9 +110,7 @@ var backoff = retry.Backoff{First: 100 * time.Millisecond, Most: 5 * time.Second
 
 // Run reads batches until ctx ends. It outlives servers that are away.
 func (r *Readers) Run(ctx context.Context) error {
-	failed := func(err error, wait time.Duration) {
-		r.log.Warn("batches are not read, trying again", "error", err, "retry_in", wait)
-	}
+	failed := retry.WarnWait(r.log, "batches are not read, trying again")
 	if backoff.Do(ctx, func() error { return r.deps.Modes.begin(ctx) }, failed) != nil {
 		return nil // ctx has ended
 	}

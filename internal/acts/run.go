@@ -24,14 +24,12 @@ func (s *Store) Run(ctx context.Context) error {
 	g.Go(func() error {
 		return retry.Poll{
 			Every: lookEvery, Wake: s.begun,
-			Failed: func(err error) { s.log.Warn("an act cannot go on now, and is tried again", "error", err) },
+			Failed: retry.Warn(s.log, "an act cannot go on now, and is tried again"),
 			Well:   func() { s.log.Info("acts go on") },
 		}.Run(ctx, s.Step)
 	})
 	g.Go(func() error {
-		return retry.Every(ctx, purgeEvery, s.purge, func(err error) {
-			s.log.Warn("old acts cannot be dropped now", "error", err)
-		})
+		return retry.Every(ctx, purgeEvery, s.purge, retry.Warn(s.log, "old acts cannot be dropped now"))
 	})
 	return g.Wait()
 }

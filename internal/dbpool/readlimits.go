@@ -88,9 +88,8 @@ func NewWatchdog(cfg WatchdogConfig, pool *pgxpool.Pool, reg prometheus.Register
 
 // Run looks until ctx ends, and returns nil.
 func (w *Watchdog) Run(ctx context.Context) error {
-	return retry.Every(ctx, w.cfg.Every, w.look, func(err error) {
-		w.log.Warn("the limits of logins that only read are not enforced, trying again", "error", err)
-	})
+	return retry.Every(ctx, w.cfg.Every, w.look,
+		retry.Warn(w.log, "the limits of logins that only read are not enforced, trying again"))
 }
 
 // beyond finds the sessions that are beyond a limit. The clock is that of Postgres.

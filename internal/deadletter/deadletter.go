@@ -38,9 +38,7 @@ func Publish(ctx context.Context, js jetstream.JetStream, letters []Letter, log 
 	err := backoff.Do(ctx, func() (err error) {
 		letters, err = publish(ctx, js, letters)
 		return err
-	}, func(err error, wait time.Duration) {
-		log.Warn("dead letters not stored, trying again", "letters", len(letters), "error", err, "retry_in", wait)
-	})
+	}, retry.WarnWait(log, "dead letters not stored, trying again", "letters", len(letters)))
 	if err != nil {
 		return fmt.Errorf("publish dead letters: %w", err)
 	}

@@ -40,9 +40,8 @@ const scrubAgain = time.Minute
 
 func (c *Checker) scrubOne(ctx context.Context, st Stream) {
 	again := retry.Backoff{First: scrubAgain, Most: scrubAgain}
-	_ = again.Do(ctx, func() error { return c.Scrub(ctx, st) }, func(err error, wait time.Duration) {
-		c.log.Warn("a stream is not scrubbed, trying again", "stream", st.Name, "error", err, "retry_in", wait)
-	})
+	_ = again.Do(ctx, func() error { return c.Scrub(ctx, st) },
+		retry.WarnWait(c.log, "a stream is not scrubbed, trying again", "stream", st.Name))
 }
 
 // Scrub reads a stream from its first message to its last, and takes note of what

@@ -20,7 +20,7 @@ const sweepLimit = 1000
 func (s *Store) Run(ctx context.Context) error {
 	return retry.Poll{
 		Every:  s.cfg.Sweep,
-		Failed: func(err error) { s.log.Warn("leases, delays and counters wait for Postgres", "error", err) },
+		Failed: retry.Warn(s.log, "leases, delays and counters wait for Postgres"),
 		Well:   func() { s.log.Info("leases, delays and counters are seen to again") },
 	}.Run(ctx, func(ctx context.Context) (more bool, err error) { return false, s.Sweep(ctx) })
 }

@@ -83,19 +83,14 @@ func (s *Store) Run(ctx context.Context) error {
 		g.Go(func() error { return f.Run(ctx) })
 	}
 	g.Go(func() error { // also one that somebody has deleted
-		return retry.Every(ctx, makeEvery, s.MakeQueues, func(err error) {
-			s.log.Warn("the queues of retries cannot be made now", "error", err)
-		})
+		return retry.Every(ctx, makeEvery, s.MakeQueues, retry.Warn(s.log, "the queues of retries cannot be made now"))
 	})
 	g.Go(func() error {
-		return retry.Every(ctx, mendEvery, s.mend, func(err error) {
-			s.log.Warn("errors of batches that wait too long cannot be found now", "error", err)
-		})
+		return retry.Every(ctx, mendEvery, s.mend,
+			retry.Warn(s.log, "errors of batches that wait too long cannot be found now"))
 	})
 	g.Go(func() error {
-		return retry.Every(ctx, purgeEvery, s.purge, func(err error) {
-			s.log.Warn("old errors of batches cannot be dropped now", "error", err)
-		})
+		return retry.Every(ctx, purgeEvery, s.purge, retry.Warn(s.log, "old errors of batches cannot be dropped now"))
 	})
 	return g.Wait()
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -80,6 +81,16 @@ func (b Backoff) Keep(
 		case <-time.After(wait):
 		}
 	}
+}
+
+// Warn returns what logs the errors of [Every] and of a [Poll].
+func Warn(log *slog.Logger, message string, args ...any) func(error) {
+	return func(err error) { log.With(args...).Warn(message, "error", err) }
+}
+
+// WarnWait returns what logs the errors of [Backoff.Do] and [Backoff.Keep], and how long they wait then.
+func WarnWait(log *slog.Logger, message string, args ...any) func(error, time.Duration) {
+	return func(err error, wait time.Duration) { log.With(args...).Warn(message, "error", err, "retry_in", wait) }
 }
 
 // Stop marks an error that no further attempt would mend. Do returns it unmarked.

@@ -68,5 +68,5 @@ func (s *Store) Run(ctx context.Context) error {
 			s.log.Info("finished files were purged", "files", n)
 		}
 		return err
-	}, func(err error) { s.log.Warn("finished files could not be purged", "error", err) })
+	}, retry.Warn(s.log, "finished files could not be purged"))
 }

@@ -96,7 +96,7 @@ func (f *Feeder) Run(ctx context.Context) error {
 	var mended time.Time
 	return retry.Poll{
 		Every: lookEvery, Wake: f.store.feed,
-		Failed: func(err error) { f.log.Warn("queues of uploads cannot be looked after now", "error", err) },
+		Failed: retry.Warn(f.log, "queues of uploads cannot be looked after now"),
 	}.Run(ctx, func(ctx context.Context) (more bool, err error) {
 		if err := f.look(ctx); err != nil {
 			return false, err

@@ -26,7 +26,7 @@ func (s *Store) Run(ctx context.Context, log *slog.Logger) error {
 			log.Debug("finished items of queues were purged", "items", n)
 		}
 		return err
-	}, func(err error) { log.Warn("finished items of queues cannot be purged now", "error", err) })
+	}, retry.Warn(log, "finished items of queues cannot be purged now"))
 }
 
 // Purge drops finished items that are older than the retention of their queue, or

@@ -73,9 +73,7 @@ var backoff = retry.Backoff{First: 100 * time.Millisecond, Most: 5 * time.Second
 // Run stores until ctx ends. It outlives servers that are away.
 func (s *Service) Run(ctx context.Context) error {
 	return s.lead.Run(ctx, func(ctx context.Context, _ leader.Term) error {
-		return backoff.Keep(ctx, s.session, func(err error, wait time.Duration) {
-			s.log.Warn("what was read of batches is not stored, trying again", "error", err, "retry_in", wait)
-		})
+		return backoff.Keep(ctx, s.session, retry.WarnWait(s.log, "what was read of batches is not stored, trying again"))
 	})
 }
 
@@ -134,7 +132,5 @@ func (s *Service) purge(ctx context.Context, every time.Duration, durable func()
 		}
 		purged = upto
 		return nil
-	}, func(err error) {
-		s.log.Warn("what is stored of batches is not removed from the stream, trying again", "error", err)
-	})
+	}, retry.Warn(s.log, "what is stored of batches is not removed from the stream, trying again"))
 }

@@ -86,9 +86,7 @@ var backoff = retry.Backoff{First: 100 * time.Millisecond, Most: 5 * time.Second
 // Run enriches until ctx ends. It outlives servers that are away.
 func (s *Service) Run(ctx context.Context) error {
 	return s.lead.Run(ctx, func(ctx context.Context, _ leader.Term) error {
-		return backoff.Keep(ctx, s.session, func(err error, wait time.Duration) {
-			s.log.Warn("items are not enriched, trying again", "error", err, "retry_in", wait)
-		})
+		return backoff.Keep(ctx, s.session, retry.WarnWait(s.log, "items are not enriched, trying again"))
 	})
 }
 

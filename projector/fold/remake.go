@@ -39,9 +39,7 @@ func (s *reader) check(ctx context.Context) error {
 			return retry.Stop(err)
 		}
 		return err
-	}, func(err error, wait time.Duration) {
-		log.Warn("consumer can't be made", "error", err, "retry_in", wait)
-	})
+	}, retry.WarnWait(log, "consumer can't be made"))
 	if err == nil && !errors.Is(reason, errNew) {
 		log.Info("consumer made again")
 	}

@@ -92,18 +92,15 @@ func (s *Service) leading(ctx context.Context, _ leader.Term) error {
 		g.Go(func() error { return s.persist(ctx, what, part) })
 	}
 	g.Go(func() error {
-		return retry.Poll{Every: retryEvery, Failed: func(err error) {
-			s.log.Warn("events that wait for their sources are not applied, trying again", "error", err)
-		}}.Run(ctx, s.applyWaiting)
+		failed := retry.Warn(s.log, "events that wait for their sources are not applied, trying again")
+		return retry.Poll{Every: retryEvery, Failed: failed}.Run(ctx, s.applyWaiting)
 	})
 	return g.Wait()
 }
 
 // persist runs a part again whenever it fails, until ctx ends.
 func (s *Service) persist(ctx context.Context, what string, part func(context.Context) error) error {
-	return backoff.Keep(ctx, part, func(err error, wait time.Duration) {
-		s.log.Warn(what+", trying again", "error", err, "retry_in", wait)
-	})
+	return backoff.Keep(ctx, part, retry.WarnWait(s.log, what+", trying again"))
 }
 
 // block is how many events one transaction applies at most.
@@ -128,9 +125,8 @@ const handOverEvery = time.Second
 
 // handOver hands to jobs the settings that lists of sources have given them, until ctx ends.
 func (s *Service) handOver(ctx context.Context) error {
-	return retry.Poll{Every: handOverEvery, Failed: func(err error) {
-		s.log.Warn("jobs do not get the settings of imported sources, trying again", "error", err)
-	}}.Run(ctx, func(ctx context.Context) (more bool, err error) {
+	failed := retry.Warn(s.log, "jobs do not get the settings of imported sources, trying again")
+	return retry.Poll{Every: handOverEvery, Failed: failed}.Run(ctx, func(ctx context.Context) (more bool, err error) {
 		n, err := s.store.Settle(ctx)
 		return n > 0, err
 	})

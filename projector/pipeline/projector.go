@@ -192,9 +192,7 @@ func (p *Projector) agree(ctx context.Context) (kv jetstream.KeyValue, err error
 			return retry.Stop(err)
 		}
 		return err
-	}, func(err error, wait time.Duration) {
-		p.log.Warn("the layout of slot groups cannot be read, trying again", "error", err, "retry_in", wait)
-	})
+	}, retry.WarnWait(p.log, "the layout of slot groups cannot be read, trying again"))
 	if err == nil {
 		p.warnOfGroups(l)
 	}

@@ -83,9 +83,8 @@ func (g *Subjects) Gauges() sampler.Source {
 
 // Run looks until ctx ends. What fails is tried again in the next round.
 func (g *Subjects) Run(ctx context.Context) error {
-	return retry.Every(ctx, g.cfg.Every, g.Round, func(err error) {
-		g.log.Warn("cannot bound the subjects of events for now", "error", err, "retry_in", g.cfg.Every)
-	})
+	return retry.Every(ctx, g.cfg.Every, g.Round,
+		retry.Warn(g.log, "cannot bound the subjects of events for now", "retry_in", g.cfg.Every))
 }
 
 // subjectsLimit bounds a round, which makes two requests.

@@ -67,7 +67,7 @@ func (x *Exporter) Run(ctx context.Context) error {
 		all.Go(func() error {
 			return retry.Poll{
 				Every:  exportPoll,
-				Failed: func(err error) { x.log.Warn("exports cannot be made now", "error", err) },
+				Failed: retry.Warn(x.log, "exports cannot be made now"),
 			}.Run(ctx, x.Next)
 		})
 	}

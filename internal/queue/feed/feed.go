@@ -143,7 +143,7 @@ func Status(c queue.Change) string {
 func (f *Feed) Run(ctx context.Context) error {
 	return retry.Poll{
 		Every: f.cfg.Every, Wake: f.wake,
-		Failed: func(err error) { f.log.Warn("rows cannot be fed now", "error", err) },
+		Failed: retry.Warn(f.log, "rows cannot be fed now"),
 		Well:   func() { f.log.Info("rows are fed again") },
 	}.Run(ctx, func(ctx context.Context) (more bool, err error) {
 		fed, err := f.Step(ctx)

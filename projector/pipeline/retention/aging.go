@@ -56,9 +56,8 @@ func NewAging(cfg AgingConfig, js jetstream.JetStream, log *slog.Logger) (*Aging
 // Run removes events until ctx ends. What fails is tried again in the next
 // round.
 func (k *Aging) Run(ctx context.Context) error {
-	return retry.Every(ctx, k.cfg.Every, k.Round, func(err error) {
-		k.log.Warn("old events stay on the stream for now", "error", err, "retry_in", k.cfg.Every)
-	})
+	return retry.Every(ctx, k.cfg.Every, k.Round,
+		retry.Warn(k.log, "old events stay on the stream for now", "retry_in", k.cfg.Every))
 }
 
 // roundLimit bounds a round, which makes some dozens of requests.

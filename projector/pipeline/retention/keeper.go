@@ -107,9 +107,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 			k.metrics.failures.Inc()
 		}
 		return err
-	}, func(err error) {
-		k.log.Warn("retention failed, trying again", "error", err, "retry_in", countEvery)
-	})
+	}, retry.Warn(k.log, "retention failed, trying again", "retry_in", countEvery))
 }
 
 // Round retires every month that is old enough and removes what is retired.

@@ -151,9 +151,8 @@ var backoff = retry.Backoff{First: 200 * time.Millisecond, Most: 30 * time.Secon
 
 // Run keeps the index until ctx ends. It outlives servers that are away.
 func (x *Index) Run(ctx context.Context) error {
-	return backoff.Keep(ctx, x.session, func(err error, wait time.Duration) {
-		x.log.Warn("ClickHouse answers in the place of the index of items, which is opened again", "error", err, "retry_in", wait)
-	})
+	return backoff.Keep(ctx, x.session,
+		retry.WarnWait(x.log, "ClickHouse answers in the place of the index of items, which is opened again"))
 }
 
 // session keeps the index for as long as nothing fails.
