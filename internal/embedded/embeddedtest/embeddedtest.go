@@ -108,13 +108,21 @@ func (c *ClickHouse) start(dir string) (stop func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
+	return launch(c.server)
+}
+
+// launch runs a server until stop is called, and returns when it is ready.
+func launch(server interface {
+	Run(context.Context) error
+	Ready() <-chan struct{}
+},
+) (stop func() error, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- c.server.Run(ctx) }()
-	stop = func() error { cancel(); return <-ended }
+	go func() { ended <- server.Run(ctx) }()
 	select {
-	case <-c.server.Ready():
-		return stop, nil
+	case <-server.Ready():
+		return func() error { cancel(); return <-ended }, nil
 	case err := <-ended:
 		cancel()
 		return nil, err
@@ -180,21 +188,15 @@ func NATS(t testing.TB) *embeddednats.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
+	stop, err := launch(s)
+	if err != nil {
+		t.Fatal("nats:", err)
+	}
 	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
+		if err := stop(); err != nil {
 			t.Error("nats:", err)
 		}
 	})
-	select {
-	case <-s.Ready():
-	case err := <-ended:
-		ended <- err
-		t.Fatal("nats:", err)
-	}
 	return s
 }
 

@@ -82,22 +82,15 @@ func (p *Postgres) startEmbedded() (stop func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Run(ctx) }()
-	stop = func() error {
-		cancel()
-		defer os.RemoveAll(dir)
-		return <-ended
-	}
-	select {
-	case <-server.Ready():
-	case err := <-ended:
-		cancel()
+	end, err := launch(server)
+	if err != nil {
 		return nil, err
 	}
 	p.dsn = server.DSN()
-	return stop, nil
+	return func() error {
+		defer os.RemoveAll(dir)
+		return end()
+	}, nil
 }
 
 // prepareOther makes a database on another server, which stop drops. Those of the tests are left to whoever runs it.
