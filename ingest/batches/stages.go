@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/millrace-io/millrace/internal/parts"
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -105,6 +106,7 @@ func (s *stages) publishAll(ctx context.Context) error {
 
 // removeAll removes messages. If it ends before, they are read again, which changes nothing.
 func (s *stages) removeAll(ctx context.Context) error {
+	failed := retry.WarnWait(s.r.log, "a message whose batch was read is not removed, trying again")
 	g, ctx := errgroup.WithContext(ctx)
 	for range removers {
 		g.Go(func() error {
@@ -113,9 +115,7 @@ func (s *stages) removeAll(ctx context.Context) error {
 				case <-ctx.Done():
 					return ctx.Err()
 				case seq := <-s.durable:
-					_ = backoff.Do(ctx, func() error { return s.remove(ctx, seq) }, func(err error, wait time.Duration) {
-						s.r.log.Warn("a message whose batch was read is not removed, trying again", "error", err, "retry_in", wait)
-					})
+					_ = backoff.Do(ctx, func() error { return s.remove(ctx, seq) }, failed)
 				}
 			}
 		})
