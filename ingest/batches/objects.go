@@ -12,7 +12,7 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/objects"
 
-	schema "github.com/millrace-io/millrace/schemas/batches"
+	"github.com/millrace-io/millrace/schemas/object"
 )
 
 // StoredObject says what an object is.
@@ -47,7 +47,7 @@ func (h *Handler) registerObjects(s *httpapi.Server) {
 }
 
 func (h *Handler) putObject(w http.ResponseWriter, r *http.Request) {
-	o := schema.Object{Bucket: httpapi.PathParam(r, "bucket"), Key: httpapi.PathParam(r, httpapi.Below)}
+	o := object.Name{Bucket: httpapi.PathParam(r, "bucket"), Key: httpapi.PathParam(r, httpapi.Below)}
 	if err := o.Check(); err != nil {
 		httpapi.WriteProblem(w, refused("object_name", err.Error()))
 		return

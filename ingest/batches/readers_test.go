@@ -27,6 +27,7 @@ import (
 	"github.com/millrace-io/millrace/schemas/stream"
 
 	schema "github.com/millrace-io/millrace/schemas/batches"
+	"github.com/millrace-io/millrace/schemas/object"
 )
 
 var tables embeddedtest.Postgres
@@ -82,7 +83,7 @@ func (r *room) run() (stop func()) {
 
 func (r *room) put(bucket, key string, content []byte) {
 	r.Helper()
-	if _, err := r.stored.Put(r.Context(), schema.Object{Bucket: bucket, Key: key}, bytes.NewReader(content)); err != nil {
+	if _, err := r.stored.Put(r.Context(), object.Name{Bucket: bucket, Key: key}, bytes.NewReader(content)); err != nil {
 		r.Fatal(err)
 	}
 }
@@ -344,7 +345,7 @@ type blocking struct {
 	slow chan struct{}
 }
 
-func (b blocking) Open(ctx context.Context, o schema.Object) (objects.Object, error) {
+func (b blocking) Open(ctx context.Context, o object.Name) (objects.Object, error) {
 	switch o.Bucket {
 	case "slow":
 		select {
@@ -353,7 +354,7 @@ func (b blocking) Open(ctx context.Context, o schema.Object) (objects.Object, er
 			return nil, ctx.Err()
 		}
 	case "changing":
-		object, err := b.Storage.Open(ctx, schema.Object{Bucket: "crawl", Key: o.Key})
+		object, err := b.Storage.Open(ctx, object.Name{Bucket: "crawl", Key: o.Key})
 		return changing{object}, err
 	case "failing":
 		return nil, errors.New("access denied")

@@ -11,6 +11,7 @@ import (
 	"github.com/millrace-io/millrace/schemas/stream"
 
 	schema "github.com/millrace-io/millrace/schemas/batches"
+	"github.com/millrace-io/millrace/schemas/object"
 )
 
 // counting is a storage that counts how often each object was opened.
@@ -20,7 +21,7 @@ type counting struct {
 	opened map[string]int
 }
 
-func (c *counting) Open(ctx context.Context, o schema.Object) (objects.Object, error) {
+func (c *counting) Open(ctx context.Context, o object.Name) (objects.Object, error) {
 	c.mu.Lock()
 	c.opened[o.Key]++
 	c.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/millrace-io/millrace/schemas/batches"
+	"github.com/millrace-io/millrace/schemas/object"
 )
 
 // At reads one version of an object that PutAs or Append has stored, from any place in it. It holds a few chunks, and is
@@ -36,7 +36,7 @@ func (c chunkAt) end() int64 { return c.from + int64(len(c.data)) }
 const heldChunks = 4
 
 // At begins to read an object. Reading ends with ctx.
-func (n *NATS) At(ctx context.Context, o batches.Object) (*At, error) {
+func (n *NATS) At(ctx context.Context, o object.Name) (*At, error) {
 	a, err := n.at(ctx, o)
 	if err != nil {
 		return nil, fmt.Errorf("open object %s: %w", o, err)
@@ -44,7 +44,7 @@ func (n *NATS) At(ctx context.Context, o batches.Object) (*At, error) {
 	return a, nil
 }
 
-func (n *NATS) at(ctx context.Context, o batches.Object) (*At, error) {
+func (n *NATS) at(ctx context.Context, o object.Name) (*At, error) {
 	limited, cancel := context.WithTimeout(ctx, Stall)
 	defer cancel()
 	store, err := n.js.ObjectStore(limited, o.Bucket)

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/millrace-io/millrace/internal/natstest"
-	"github.com/millrace-io/millrace/schemas/batches"
+	"github.com/millrace-io/millrace/schemas/object"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -19,7 +19,7 @@ func TestAt(t *testing.T) {
 	storage, ctx := NewNATS(js, 1), t.Context()
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 1))
-	o, other := batches.Object{Bucket: "_own", Key: "k"}, batches.Object{Bucket: "_own", Key: "other"}
+	o, other := object.Name{Bucket: "_own", Key: "k"}, object.Name{Bucket: "_own", Key: "other"}
 	content := noise(7*chunkSize + 77)
 	part, beside := newPartial(), newPartial()
 	for part.Size < int64(len(content)) {

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/millrace-io/millrace/schemas/batches"
+	"github.com/millrace-io/millrace/schemas/object"
 )
 
 // Files holds objects as files below a folder, whose folders are the buckets. Opening a
@@ -29,7 +29,7 @@ func OpenFiles(folder string) (*Files, error) {
 func (f *Files) Close() error { return f.root.Close() }
 
 // Open implements Storage.
-func (f *Files) Open(_ context.Context, o batches.Object) (Object, error) {
+func (f *Files) Open(_ context.Context, o object.Name) (Object, error) {
 	bucket, err := f.root.OpenRoot(o.Bucket)
 	if err != nil {
 		return nil, missingFile(err)

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-io/millrace/schemas/batches"
+	"github.com/millrace-io/millrace/schemas/object"
 )
 
 // TestFilesStayInTheirBucket: neither names nor links lead out of a bucket, and only regular
@@ -56,7 +56,7 @@ func TestFilesStayInTheirBucket(t *testing.T) {
 		{"crawls", "out"}: ErrMissing, {"crawls", "absolute"}: ErrMissing, {"crawls", "next"}: ErrMissing,
 		{"crawls", "nextfolder/secret"}: ErrMissing, {"crawls", "loop"}: ErrMissing, {"linked", "secret"}: ErrMissing,
 	} {
-		got, _, err := Read(t.Context(), files, batches.Object{Bucket: path[0], Key: path[1]})
+		got, _, err := Read(t.Context(), files, object.Name{Bucket: path[0], Key: path[1]})
 		switch {
 		case want == nil && (err != nil || string(got) != "[1]"):
 			t.Errorf("%q: %q, %v", path, got, err)
@@ -92,7 +92,7 @@ func TestFileChanges(t *testing.T) {
 		"deleted": {func() error { return os.Remove(path) }, false},
 	} {
 		put("k", []byte("[1]"))
-		o, err := files.Open(t.Context(), object("k"))
+		o, err := files.Open(t.Context(), crawled("k"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,11 +7,11 @@ import (
 	"testing"
 
 	"github.com/millrace-io/millrace/internal/natstest"
-	"github.com/millrace-io/millrace/schemas/batches"
+	"github.com/millrace-io/millrace/schemas/object"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
-func large(key string) batches.Object { return batches.Object{Bucket: "_exports_packed", Key: key} }
+func large(key string) object.Name { return object.Name{Bucket: "_exports_packed", Key: key} }
 
 // heap notes the most that is in use while a content is read.
 type heap struct {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/millrace-io/millrace/schemas/batches"
+	"github.com/millrace-io/millrace/schemas/object"
 )
 
 // NATS holds objects in the NATS Object Store. Reading an object compares it with its digest,
@@ -27,7 +27,7 @@ type NATS struct {
 func NewNATS(js jetstream.JetStream, replicas int) *NATS { return &NATS{js: js, replicas: replicas} }
 
 // Open implements Storage.
-func (n *NATS) Open(ctx context.Context, o batches.Object) (Object, error) {
+func (n *NATS) Open(ctx context.Context, o object.Name) (Object, error) {
 	bucket, err := n.js.ObjectStore(ctx, o.Bucket)
 	if err != nil {
 		return nil, missingInNATS(err)
@@ -60,7 +60,7 @@ const (
 )
 
 // has tells whether the leader of a bucket knows of an object.
-func (n *NATS) has(ctx context.Context, o batches.Object) bool {
+func (n *NATS) has(ctx context.Context, o object.Name) bool {
 	there, _, err := (&upload{js: n.js, object: o}).look(ctx)
 	return err == nil && there != nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/natstest"
-	"github.com/millrace-io/millrace/schemas/batches"
+	"github.com/millrace-io/millrace/schemas/object"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -46,15 +46,15 @@ func TestNATS(t *testing.T) {
 		t.Fatal(err)
 	}
 	storage := NewNATS(js, 1)
-	for o, want := range map[batches.Object]string{
-		object("tiktok/a.json"): "[1]", object("nothing"): "", object("large"): string(large), object("ключ"): "[2]",
+	for o, want := range map[object.Name]string{
+		crawled("tiktok/a.json"): "[1]", crawled("nothing"): "", crawled("large"): string(large), crawled("ключ"): "[2]",
 	} {
 		if got, _, err := Read(ctx, storage, o); err != nil || string(got) != want {
 			t.Errorf("%s: %d bytes, %v", o, len(got), err)
 		}
 	}
-	for _, o := range []batches.Object{
-		object("none"), object("gone"), object("link"), object("bucketlink"), object("link/a"),
+	for _, o := range []object.Name{
+		crawled("none"), crawled("gone"), crawled("link"), crawled("bucketlink"), crawled("link/a"),
 		{Bucket: "none", Key: "a"},
 		{Bucket: "with.dots", Key: "a"},
 		{Bucket: "crawls", Key: "../other/secret"},
@@ -84,7 +84,7 @@ func TestNATSReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := &changing{Storage: NewNATS(js, 1), change: change}
-		if got, _, err := read(t.Context(), s, object("k"), Stall/10); !errors.Is(err, ErrChanged) || got != nil {
+		if got, _, err := read(t.Context(), s, crawled("k"), Stall/10); !errors.Is(err, ErrChanged) || got != nil {
 			t.Errorf("%s: %d bytes, %v", name, len(got), err)
 		}
 	}
@@ -96,7 +96,7 @@ type changing struct {
 	change func(context.Context) error
 }
 
-func (c *changing) Open(ctx context.Context, o batches.Object) (Object, error) {
+func (c *changing) Open(ctx context.Context, o object.Name) (Object, error) {
 	opened, err := c.Storage.Open(ctx, o)
 	if err != nil {
 		return nil, err
@@ -137,13 +137,13 @@ func TestNATSDamaged(t *testing.T) {
 	if _, err := js.PublishMsg(ctx, meta); err != nil {
 		t.Fatal(err)
 	}
-	if got, _, err := Read(ctx, NewNATS(js, 1), object("k")); !errors.Is(err, ErrDamaged) || got != nil {
+	if got, _, err := Read(ctx, NewNATS(js, 1), crawled("k")); !errors.Is(err, ErrDamaged) || got != nil {
 		t.Errorf("wrong digest: %q, %v", got, err)
 	}
 	if err := bucket.Purge(ctx, jetstream.WithPurgeSubject("$O.crawls.C.>")); err != nil {
 		t.Fatal(err)
 	}
-	got, _, err := read(ctx, NewNATS(js, 1), object("k"), Stall/10)
+	got, _, err := read(ctx, NewNATS(js, 1), crawled("k"), Stall/10)
 	if err == nil || got != nil || !strings.Contains(err.Error(), "sent nothing") {
 		t.Errorf("without chunks: %q, %v", got, err)
 	}
@@ -163,7 +163,7 @@ func TestLaggingCopy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := storage.Put(ctx, object("a"), strings.NewReader("[1]")); err != nil {
+	if _, err := storage.Put(ctx, crawled("a"), strings.NewReader("[1]")); err != nil {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(time.Minute); copied.DeleteMsg(ctx, 2) != nil; { // it is not there yet
@@ -173,7 +173,7 @@ func TestLaggingCopy(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	for range 50 {
-		if got, _, err := Read(ctx, storage, object("a")); err != nil || string(got) != "[1]" {
+		if got, _, err := Read(ctx, storage, crawled("a")); err != nil || string(got) != "[1]" {
 			t.Fatalf("read %q, %v", got, err)
 		}
 	}

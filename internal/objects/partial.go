@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/millrace-io/millrace/schemas/batches"
+	"github.com/millrace-io/millrace/schemas/object"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -47,7 +47,7 @@ const (
 func newPartial() *Partial { return &Partial{digest: sha256.New()} }
 
 // Partial returns what is stored of an object whose chunks have an id.
-func (n *NATS) Partial(ctx context.Context, o batches.Object, id string) (*Partial, error) {
+func (n *NATS) Partial(ctx context.Context, o object.Name, id string) (*Partial, error) {
 	part, err := n.partial(ctx, &upload{js: n.js, object: o, id: id})
 	if err != nil {
 		return nil, fmt.Errorf("look at what is stored of object %s: %w", o, err)
@@ -85,7 +85,7 @@ func partialAt(m *jetstream.RawStreamMsg) (*Partial, error) {
 // Append stores what comes next of an object of at most limit bytes, and counts it in part. Of several
 // writers one goes on, and the others get ErrMoved. After an error part tells how much of it is stored,
 // and cannot be appended to.
-func (n *NATS) Append(ctx context.Context, o batches.Object, id string, limit int64, part *Partial, from io.Reader) error {
+func (n *NATS) Append(ctx context.Context, o object.Name, id string, limit int64, part *Partial, from io.Reader) error {
 	u := upload{js: n.js, object: o, id: id, limit: limit}
 	err := n.open(ctx, &u)
 	if err == nil {
@@ -98,7 +98,7 @@ func (n *NATS) Append(ctx context.Context, o batches.Object, id string, limit in
 }
 
 // Finish makes an object of what is stored. It may be called again.
-func (n *NATS) Finish(ctx context.Context, o batches.Object, id string, part *Partial) (Stored, error) {
+func (n *NATS) Finish(ctx context.Context, o object.Name, id string, part *Partial) (Stored, error) {
 	u := upload{js: n.js, object: o, id: id, keep: true}
 	var stored Stored
 	err := n.open(ctx, &u)

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/millrace-io/millrace/internal/natstest"
-	"github.com/millrace-io/millrace/schemas/batches"
+	"github.com/millrace-io/millrace/schemas/object"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -17,7 +17,7 @@ import (
 func TestAppend(t *testing.T) {
 	js := natstest.Start(t, stream.Config{}).JetStream()
 	storage, ctx := NewNATS(js, 1), t.Context()
-	o, content := batches.Object{Bucket: "_own", Key: "k"}, noise(5*chunkSize+77)
+	o, content := object.Name{Bucket: "_own", Key: "k"}, noise(5*chunkSize+77)
 	var all sync.WaitGroup
 	for writer := range 4 {
 		all.Go(func() {

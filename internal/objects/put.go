@@ -15,7 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
 
-	"github.com/millrace-io/millrace/schemas/batches"
+	"github.com/millrace-io/millrace/schemas/object"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -52,13 +52,13 @@ type Stored struct {
 // The client's own Put would overwrite in silence. This one writes what the client reads,
 // by the same contract (ADR-20 of NATS): chunks, and then a message that describes them,
 // which is published on the condition that nobody else has.
-func (n *NATS) Put(ctx context.Context, o batches.Object, from io.Reader) (Stored, error) {
+func (n *NATS) Put(ctx context.Context, o object.Name, from io.Reader) (Stored, error) {
 	return n.PutAs(ctx, o, nuid.Next(), MaxSize, from)
 }
 
 // PutAs is Put of an object of at most limit bytes, whose chunks have an id that the caller chooses,
 // and uses once. Discard with this id deletes what a process leaves that dies in the middle.
-func (n *NATS) PutAs(ctx context.Context, o batches.Object, id string, limit int64, from io.Reader) (Stored, error) {
+func (n *NATS) PutAs(ctx context.Context, o object.Name, id string, limit int64, from io.Reader) (Stored, error) {
 	stored, err := n.put(ctx, upload{js: n.js, object: o, id: id, limit: limit}, from)
 	if err != nil {
 		return stored, fmt.Errorf("put object %s: %w", o, err)
@@ -123,7 +123,7 @@ func own(name string) bool { return strings.HasPrefix(name, "_") }
 func packed(name string) bool { return own(name) && strings.HasSuffix(name, "_packed") }
 
 // Discard deletes an object, and the chunks that were stored with an id, whether or not they became one.
-func (n *NATS) Discard(ctx context.Context, o batches.Object, id string) error {
+func (n *NATS) Discard(ctx context.Context, o object.Name, id string) error {
 	bucket, err := n.js.Stream(ctx, "OBJ_"+o.Bucket)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil
@@ -171,7 +171,7 @@ func bucketName(err error) error {
 type upload struct {
 	js     jetstream.JetStream
 	bucket jetstream.Stream
-	object batches.Object
+	object object.Name
 	id     string // of its chunks
 	limit  int64  // bytes of the content
 	keep   bool   // chunks stay when an attempt to describe them fails

@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/natstest"
-	"github.com/millrace-io/millrace/schemas/batches"
+	"github.com/millrace-io/millrace/schemas/object"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -23,7 +23,7 @@ func TestPut(t *testing.T) {
 	js := natstest.Start(t, stream.Config{}).JetStream()
 	storage, ctx := NewNATS(js, 1), t.Context()
 	put := func(key string, content []byte) (Stored, error) {
-		return storage.Put(ctx, object(key), bytes.NewReader(content))
+		return storage.Put(ctx, crawled(key), bytes.NewReader(content))
 	}
 	large := noise(3 << 20)
 	for key, content := range map[string][]byte{
@@ -38,7 +38,7 @@ func TestPut(t *testing.T) {
 		if _, err := put(key, []byte("other")); !errors.Is(err, ErrConflict) {
 			t.Errorf("%s: other content: %v", key, err)
 		}
-		if got, _, err := Read(ctx, storage, object(key)); err != nil || !bytes.Equal(got, content) {
+		if got, _, err := Read(ctx, storage, crawled(key)); err != nil || !bytes.Equal(got, content) {
 			t.Errorf("%s: read %d bytes, %v", key, len(got), err)
 		}
 		client, err := js.ObjectStore(ctx, "crawls")
@@ -61,8 +61,8 @@ func TestPut(t *testing.T) {
 	}
 	for what, err := range map[string]error{
 		"too large": second(put("huge", make([]byte, MaxSize+1))),
-		"dots":      second(storage.Put(ctx, batches.Object{Bucket: "a.b", Key: "k"}, strings.NewReader(""))),
-		"cut":       second(storage.Put(ctx, object("cut"), io.MultiReader(bytes.NewReader(large), broken{}))),
+		"dots":      second(storage.Put(ctx, object.Name{Bucket: "a.b", Key: "k"}, strings.NewReader(""))),
+		"cut":       second(storage.Put(ctx, crawled("cut"), io.MultiReader(bytes.NewReader(large), broken{}))),
 	} {
 		want := map[string]error{"too large": ErrTooLarge, "dots": ErrBucketName, "cut": errBroken}[what]
 		if !errors.Is(err, want) {
@@ -109,7 +109,7 @@ func TestPutAtOnce(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range results {
 			all.Go(func() {
-				stored, err := NewNATS(js, 1).Put(context.Background(), object(key), bytes.NewReader(content(i)))
+				stored, err := NewNATS(js, 1).Put(context.Background(), crawled(key), bytes.NewReader(content(i)))
 				results[i], made[i] = err, stored.Made
 			})
 		}
@@ -123,7 +123,7 @@ func TestPutAtOnce(t *testing.T) {
 				t.Errorf("%d beside the winner %d: %v", i, winner, err)
 			}
 		}
-		got, _, err := Read(t.Context(), NewNATS(js, 1), object(key))
+		got, _, err := Read(t.Context(), NewNATS(js, 1), crawled(key))
 		if err != nil || !bytes.Equal(got, content(winner)) {
 			t.Errorf("read %d bytes, %v", len(got), err)
 		}
@@ -138,7 +138,7 @@ func TestMaxBuckets(t *testing.T) {
 	js := natstest.Start(t, stream.Config{}).JetStream()
 	storage := NewNATS(js, 1)
 	put := func(bucket int) error {
-		_, err := storage.Put(t.Context(), batches.Object{Bucket: fmt.Sprint("b", bucket), Key: "k"},
+		_, err := storage.Put(t.Context(), object.Name{Bucket: fmt.Sprint("b", bucket), Key: "k"},
 			strings.NewReader("[1]"))
 		return err
 	}
@@ -170,7 +170,7 @@ func TestMaxBuckets(t *testing.T) {
 func TestPutAs(t *testing.T) {
 	js := natstest.Start(t, stream.Config{}).JetStream()
 	storage, ctx := NewNATS(js, 1), t.Context()
-	o := batches.Object{Bucket: "_own", Key: "k"}
+	o := object.Name{Bucket: "_own", Key: "k"}
 	if err := o.Check(); err == nil {
 		t.Error("a request can name the bucket")
 	}
@@ -187,7 +187,7 @@ func TestPutAs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for key, id := range map[string]string{"never": "other", "k": "id"} {
-		if err := storage.Discard(ctx, batches.Object{Bucket: o.Bucket, Key: key}, id); err != nil {
+		if err := storage.Discard(ctx, object.Name{Bucket: o.Bucket, Key: key}, id); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -205,7 +205,7 @@ func TestPutAs(t *testing.T) {
 func TestDiscardInSteps(t *testing.T) {
 	js := natstest.Start(t, stream.Config{}).JetStream()
 	storage, ctx := NewNATS(js, 1), t.Context()
-	o := batches.Object{Bucket: "_own", Key: "k"}
+	o := object.Name{Bucket: "_own", Key: "k"}
 	if _, err := storage.PutAs(ctx, o, "id", 10, strings.NewReader("ten bytes.")); err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/millrace-io/millrace/schemas/batches"
+	"github.com/millrace-io/millrace/schemas/object"
 )
 
 // Bounds of an object.
@@ -54,7 +54,7 @@ var (
 type Storage interface {
 	// Open begins to read an object. Reading ends with ctx. An object that is not there is
 	// an ErrMissing.
-	Open(ctx context.Context, o batches.Object) (Object, error)
+	Open(ctx context.Context, o object.Name) (Object, error)
 }
 
 // Object is one version of an object, which is being read. Read returns an ErrDamaged where
@@ -72,7 +72,7 @@ type Object interface {
 
 // Read returns the content of an object and the metadata of the same version. The content may be plain, or compressed by
 // gzip or zstd; its first bytes tell which.
-func Read(ctx context.Context, s Storage, o batches.Object) ([]byte, map[string]string, error) {
+func Read(ctx context.Context, s Storage, o object.Name) ([]byte, map[string]string, error) {
 	content, metadata, err := read(ctx, s, o, Stall)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read object %s: %w", o, err)
@@ -81,7 +81,7 @@ func Read(ctx context.Context, s Storage, o batches.Object) ([]byte, map[string]
 }
 
 func read(
-	ctx context.Context, s Storage, o batches.Object, stall time.Duration,
+	ctx context.Context, s Storage, o object.Name, stall time.Duration,
 ) ([]byte, map[string]string, error) {
 	if err := o.Check(); err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrMissing, err)

@@ -16,7 +16,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/millrace-io/millrace/schemas/batches"
+	"github.com/millrace-io/millrace/schemas/object"
 )
 
 func gzipped(t testing.TB, content []byte) []byte {
@@ -70,7 +70,7 @@ func folder(t testing.TB) (files *Files, put func(key string, stored []byte)) {
 	}
 }
 
-func object(key string) batches.Object { return batches.Object{Bucket: "crawls", Key: key} }
+func crawled(key string) object.Name { return object.Name{Bucket: "crawls", Key: key} }
 
 // TestRead: content comes back as it was before compression, or there is one stated error.
 func TestRead(t *testing.T) {
@@ -118,7 +118,7 @@ func TestRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			put(name, c.stored)
-			got, _, err := Read(t.Context(), files, object(name))
+			got, _, err := Read(t.Context(), files, crawled(name))
 			if !errors.Is(err, c.err) || (c.err == nil) != (err == nil) || !bytes.Equal(got, c.content) {
 				t.Errorf("%d bytes, %v; want %d bytes, %v", len(got), err, len(c.content), c.err)
 			}
@@ -136,7 +136,7 @@ type forced struct {
 	ctx     context.Context
 }
 
-func (f *forced) Open(ctx context.Context, _ batches.Object) (Object, error) {
+func (f *forced) Open(ctx context.Context, _ object.Name) (Object, error) {
 	f.ctx = ctx
 	return f, nil
 }
@@ -174,7 +174,7 @@ func TestStorageFails(t *testing.T) {
 		"replaced":  {forced{read: part([]byte("[1,2]"), io.EOF), changed: true}, ErrChanged},
 		"and fails": {forced{read: part([]byte("[1,2]"), broken), changed: true}, ErrChanged},
 	} {
-		got, _, err := Read(t.Context(), &c.f, object("k"))
+		got, _, err := Read(t.Context(), &c.f, crawled("k"))
 		if got != nil || !errors.Is(err, c.want) {
 			t.Errorf("%s: %q, %v; want %v", name, got, err, c.want)
 		}
@@ -187,13 +187,13 @@ func TestStall(t *testing.T) {
 		<-ctx.Done()
 		return 0, ctx.Err()
 	}}
-	if got, _, err := read(t.Context(), silent, object("k"), 10*time.Millisecond); got != nil || err == nil ||
+	if got, _, err := read(t.Context(), silent, crawled("k"), 10*time.Millisecond); got != nil || err == nil ||
 		!strings.Contains(err.Error(), "sent nothing for 10ms") {
 		t.Errorf("%q, %v", got, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := read(ctx, silent, object("k"), time.Hour); !errors.Is(err, context.Canceled) {
+	if _, _, err := read(ctx, silent, crawled("k"), time.Hour); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	left := 5
@@ -208,7 +208,7 @@ func TestStall(t *testing.T) {
 			return 0, ctx.Err()
 		}
 	}}
-	if got, _, err := read(t.Context(), slow, object("k"), 10*time.Second); string(got) != "1111" || err != nil {
+	if got, _, err := read(t.Context(), slow, crawled("k"), 10*time.Second); string(got) != "1111" || err != nil {
 		t.Errorf("slow: %q, %v", got, err)
 	}
 }

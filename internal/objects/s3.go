@@ -13,7 +13,7 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
-	"github.com/millrace-io/millrace/schemas/batches"
+	"github.com/millrace-io/millrace/schemas/object"
 )
 
 // S3Config says where a server of S3 or MinIO is.
@@ -86,7 +86,7 @@ func (d documents) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // Open implements Storage.
-func (s *S3) Open(ctx context.Context, o batches.Object) (Object, error) {
+func (s *S3) Open(ctx context.Context, o object.Name) (Object, error) {
 	body, about, header, err := s.core.GetObject(ctx, o.Bucket, o.Key, minio.GetObjectOptions{Checksum: true})
 	if err != nil {
 		return nil, missingInS3(err)

@@ -19,7 +19,7 @@ import (
 	"github.com/minio/minio-go/v7"
 
 	"github.com/millrace-io/millrace/internal/storagetest"
-	"github.com/millrace-io/millrace/schemas/batches"
+	"github.com/millrace-io/millrace/schemas/object"
 )
 
 // TestS3 reads from a real server of S3, and through a proxy that lies about what it sends.
@@ -48,20 +48,20 @@ func TestS3(t *testing.T) {
 		"tiktok/a b+c.json": "[1]", "ключ": "[2]", "nothing": "", "large": string(large), "zip": "[3]",
 	} {
 		for _, bucket := range []string{"crawls", "crawl.results"} {
-			got, _, err := Read(ctx, storage, batches.Object{Bucket: bucket, Key: key})
+			got, _, err := Read(ctx, storage, object.Name{Bucket: bucket, Key: key})
 			if err != nil || string(got) != want {
 				t.Errorf("%s/%s: %d bytes, %v", bucket, key, len(got), err)
 			}
 		}
 	}
-	for _, o := range []batches.Object{
-		object("none"), {Bucket: "none", Key: "a"}, {Bucket: "Not_A_Bucket", Key: "a"}, object("../crawl.results/zip"),
+	for _, o := range []object.Name{
+		crawled("none"), {Bucket: "none", Key: "a"}, {Bucket: "Not_A_Bucket", Key: "a"}, crawled("../crawl.results/zip"),
 	} {
 		if got, _, err := Read(ctx, storage, o); !errors.Is(err, ErrMissing) || got != nil {
 			t.Errorf("%s: %q, %v", o, got, err)
 		}
 	}
-	got, _, err := Read(ctx, open(endpoint, "wrong"), object("zip"))
+	got, _, err := Read(ctx, open(endpoint, "wrong"), crawled("zip"))
 	if got != nil || err == nil || errors.Is(err, ErrMissing) {
 		t.Errorf("with a wrong secret: %q, %v", got, err)
 	}
@@ -77,7 +77,7 @@ func TestS3(t *testing.T) {
 			return body[:len(body)-1]
 		},
 	} {
-		got, _, err := Read(ctx, open(lying(t, endpoint, change), storagetest.Password), object("tiktok/a b+c.json"))
+		got, _, err := Read(ctx, open(lying(t, endpoint, change), storagetest.Password), crawled("tiktok/a b+c.json"))
 		if got != nil || err == nil || (name == "other") != errors.Is(err, ErrDamaged) {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}

@@ -4,11 +4,11 @@ import (
 	"context"
 	"time"
 
-	"github.com/millrace-io/millrace/schemas/batches"
+	"github.com/millrace-io/millrace/schemas/object"
 )
 
 // Stream opens an object of any size. Reading ends where the storage sends nothing for Stall.
-func Stream(ctx context.Context, s Storage, o batches.Object) (Object, error) {
+func Stream(ctx context.Context, s Storage, o object.Name) (Object, error) {
 	w := &streamed{}
 	ctx, w.cancel = context.WithCancel(ctx)
 	w.timer = time.AfterFunc(Stall, w.cancel)

@@ -12,7 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/millrace-io/millrace/internal/objects"
-	"github.com/millrace-io/millrace/schemas/batches"
+	"github.com/millrace-io/millrace/schemas/object"
 )
 
 // exportBucket has exports, all of which are compressed before they are stored: the server of NATS, which may be part of
@@ -21,9 +21,9 @@ const exportBucket = "_exports_packed"
 
 // exported is what an attempt to make an export stores, and the id of its chunks. A text is stored as zstd, while its file
 // is handed out as it is.
-func exported(e Export, attempt int32) (o batches.Object, id string) {
+func exported(e Export, attempt int32) (o object.Name, id string) {
 	id = fmt.Sprintf("%s-%d", e.ID, attempt)
-	o = batches.Object{Bucket: exportBucket, Key: id}
+	o = object.Name{Bucket: exportBucket, Key: id}
 	if e.isText() {
 		o.Key += packedSuffix
 	}
@@ -33,9 +33,9 @@ func exported(e Export, attempt int32) (o batches.Object, id string) {
 const packedSuffix = ".zst"
 
 // earlier are the objects that earlier versions have stored instead.
-func earlier(id string) []batches.Object {
+func earlier(id string) []object.Name {
 	key := "exports/" + id
-	return []batches.Object{{Bucket: bucket, Key: key + packedSuffix}, {Bucket: bucket, Key: key}}
+	return []object.Name{{Bucket: bucket, Key: key + packedSuffix}, {Bucket: bucket, Key: key}}
 }
 
 // isText tells of a format whose files zstd makes smaller.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/objects"
 	"github.com/millrace-io/millrace/internal/tabular"
-	"github.com/millrace-io/millrace/schemas/batches"
+	"github.com/millrace-io/millrace/schemas/object"
 )
 
 // Files keeps the files of jobs.
@@ -22,7 +22,7 @@ func NewFiles(storage *objects.NATS) *Files { return &Files{storage} }
 // bucket begins with an underscore, which no other request can name.
 const bucket = "_uploads"
 
-func file(id uuid.UUID) batches.Object { return batches.Object{Bucket: bucket, Key: id.String()} }
+func file(id uuid.UUID) object.Name { return object.Name{Bucket: bucket, Key: id.String()} }
 
 // ErrTooLarge is the error of a file with too many bytes.
 var ErrTooLarge = objects.ErrTooLarge
@@ -58,7 +58,7 @@ func (f *Files) Open(ctx context.Context, id uuid.UUID) (io.ReadCloser, error) {
 	return f.open(ctx, "the file of the upload "+id.String(), file(id))
 }
 
-func (f *Files) open(ctx context.Context, what string, o batches.Object) (io.ReadCloser, error) {
+func (f *Files) open(ctx context.Context, what string, o object.Name) (io.ReadCloser, error) {
 	object, err := objects.Stream(ctx, f.storage, o)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", what, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/schemas/batches"
 	"github.com/millrace-io/millrace/schemas/instant"
+	"github.com/millrace-io/millrace/schemas/object"
 )
 
 // Cursors of the lists.
@@ -21,7 +22,7 @@ var (
 
 // maxName bounds names of jobs, projects, platforms and codes in bytes. A legacy batch has the
 // name of its object in the place of a job.
-const maxName = 2 * batches.MaxKey
+const maxName = 2 * object.MaxKey
 
 // Span are the parameters of a span of time.
 type Span struct {

@@ -21,7 +21,7 @@ import (
 	"github.com/millrace-io/millrace/internal/objects"
 	"github.com/millrace-io/millrace/internal/uploads"
 	"github.com/millrace-io/millrace/internal/uploads/uploadsapi"
-	"github.com/millrace-io/millrace/schemas/batches"
+	"github.com/millrace-io/millrace/schemas/object"
 
 	schema "github.com/millrace-io/millrace/schemas/uploads"
 )
@@ -196,7 +196,7 @@ func TestExportsArePacked(t *testing.T) {
 		t.Fatal(err)
 	}
 	for suffix, content := range map[string]string{"": text, ".zst": zst.String()} {
-		o := batches.Object{Bucket: "_uploads", Key: "exports/" + e.ID.String() + "-1" + suffix}
+		o := object.Name{Bucket: "_uploads", Key: "exports/" + e.ID.String() + "-1" + suffix}
 		if _, err := objects.NewNATS(s.js, 1).PutAs(t.Context(), o, e.ID.String()+"-1", 1<<30, strings.NewReader(content)); err != nil {
 			t.Fatal(err)
 		}

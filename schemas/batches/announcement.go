@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/millrace-io/millrace/schemas/item"
+	"github.com/millrace-io/millrace/schemas/object"
 )
 
 // Bounds of an announcement.
@@ -58,7 +59,7 @@ type ID struct {
 type Announcement struct {
 	Format Format
 	Batch  ID
-	Object Object            // zero when the items are inline
+	Object object.Name       // zero when the items are inline
 	Items  []json.RawMessage // when they are inline
 	// Records are those of a notification which say that objects were stored, or break a rule. Object is that of
 	// the first that is whole. It announces a batch when it has one, and Describe has completed it.
@@ -84,7 +85,7 @@ func (a *Announcement) check() error {
 		return errors.New("the batch must have a job, and an index from 0")
 	case a.Count < -1 || a.Count > MaxItems:
 		return fmt.Errorf("the number of announced items must be at most %d", MaxItems)
-	case a.Format == Inline && a.Object != Object{}:
+	case a.Format == Inline && a.Object != object.Name{}:
 		return errors.New("inline items have no object")
 	case a.Format != Inline:
 		return a.Object.Check()

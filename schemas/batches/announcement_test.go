@@ -6,26 +6,28 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/millrace-io/millrace/schemas/object"
 )
 
 func TestReadAnnouncement(t *testing.T) {
 	for text, want := range map[string]Announcement{
 		`{"event_id":"evt_1","payload":{"minio_path":"crawls/tiktok/a.json","project_id":"p","job_id":"p-brand-0",
 			"batch_index":3,"content_count":50,"platform":"tiktok","task_type":"research_and_crawl","keyword":"VF8"}}`: {
-			Batch: ID{"p-brand-0", 3}, Object: Object{"crawls", "tiktok/a.json"}, Count: 50, Project: "p",
+			Batch: ID{"p-brand-0", 3}, Object: object.Name{Bucket: "crawls", Key: "tiktok/a.json"}, Count: 50, Project: "p",
 			Platform: "tiktok", TaskType: "research_and_crawl", Keyword: "VF8",
 		},
 		// What is not said, or null; an event stays one beside a data_ref and items.
 		`{"payload":{"minio_path":"b1/k","job_id":"j","batch_index":0,"project_id":null,"content_count":null},
-			"data_ref":{},"items":[]}`: {Batch: ID{"j", 0}, Object: Object{"b1", "k"}, Count: -1},
+			"data_ref":{},"items":[]}`: {Batch: ID{"j", 0}, Object: object.Name{Bucket: "b1", Key: "k"}, Count: -1},
 		`{"payload":"minio_path","data_ref":{"bucket":"b1","path":"a/b.json"}}`: {
-			Format: Legacy, Batch: ID{"legacy:b1/a/b.json", 0}, Object: Object{"b1", "a/b.json"}, Count: -1,
+			Format: Legacy, Batch: ID{"legacy:b1/a/b.json", 0}, Object: object.Name{Bucket: "b1", Key: "a/b.json"}, Count: -1,
 		},
 		`{"data_ref":{"bucket":"b1","path":"k"},"job_id":"j","batch_index":2,"content_count":1,"platform":"youtube"}`: {
-			Format: Legacy, Batch: ID{"j", 2}, Object: Object{"b1", "k"}, Count: 1, Platform: "youtube",
+			Format: Legacy, Batch: ID{"j", 2}, Object: object.Name{Bucket: "b1", Key: "k"}, Count: 1, Platform: "youtube",
 		},
 		`{"data_ref":{"bucket":"b1","path":"k"},"job_id":"j"}`: {
-			Format: Legacy, Batch: ID{"j", 0}, Object: Object{"b1", "k"}, Count: -1,
+			Format: Legacy, Batch: ID{"j", 0}, Object: object.Name{Bucket: "b1", Key: "k"}, Count: -1,
 		},
 		`{"items":[{"id":1}, 2],"job_id":"j","batch_index":2147483647}`: {
 			Format: Inline, Batch: ID{"j", 2147483647}, Count: -1, Items: raw(`{"id":1}`, `2`),
@@ -97,13 +99,13 @@ func TestReadAnnouncementRules(t *testing.T) {
 func TestObjectNames(t *testing.T) {
 	for path, ok := range map[string]bool{
 		"crawl-results/tiktok/2026/batch_001.json": true, "my.bucket.name/k": true, "B_1/ключ ключ.json": true,
-		"b1/" + strings.Repeat("x", MaxKey): true, "b1/..a/a..": true, "b1/a%2f..%2fb": true,
+		"b1/" + strings.Repeat("x", object.MaxKey): true, "b1/..a/a..": true, "b1/a%2f..%2fb": true,
 		"": false, "b1": false, "b1/": false, "/b1/k": false, "b/k": false, "b1//k": false, "b1/k/": false, "b1/./k": false,
 		"../k": false, "b1/..": false, "b1/a/../../k": false, `b1/..\k`: false, "b1/\xff": false, "b1/\n": false,
 		".b1/k": false, "s3://b1/k": false, "b1 /k": false, strings.Repeat("b", 64) + "/k": false,
-		"b1/" + strings.Repeat("x", MaxKey+1): false,
+		"b1/" + strings.Repeat("x", object.MaxKey+1): false,
 	} {
-		if err := parsePath(path).Check(); (err == nil) != ok {
+		if err := object.ParsePath(path).Check(); (err == nil) != ok {
 			t.Errorf("%.100q: %v", path, err)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/millrace-io/millrace/schemas/object"
 )
 
 // storedEvents begins the names of events which say that an object was stored. AWS leaves
@@ -52,7 +54,7 @@ func (r *reader) notification(envelope fields) {
 		}
 		r.Records = append(r.Records, text)
 		key, err := url.QueryUnescape(one.S3.Object.Key)
-		object := Object{one.S3.Bucket.Name, key}
+		object := object.Name{Bucket: one.S3.Bucket.Name, Key: key}
 		if err == nil {
 			err = object.Check()
 		}

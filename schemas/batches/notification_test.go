@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/millrace-io/millrace/schemas/object"
 )
 
 // stored is a record which says that an object was stored.
@@ -58,7 +60,7 @@ func TestNotification(t *testing.T) {
 // TestMixedNotification: what is wrong with one record keeps no other one from being read. Each is a message of its own.
 func TestMixedNotification(t *testing.T) {
 	a, broken := ReadAnnouncement([]byte(`{"Records":[7,` + stored("b1", "a//b") + `,` + stored("b2", "a") + `,` + stored("b3", "b") + `]}`))
-	if len(broken) > 0 || a.Object != (Object{"b2", "a"}) || len(a.Records) != 4 {
+	if len(broken) > 0 || a.Object != (object.Name{Bucket: "b2", Key: "a"}) || len(a.Records) != 4 {
 		t.Fatalf("%+v, %v", a, broken)
 	}
 	var alone []string
@@ -120,7 +122,7 @@ func TestDescribe(t *testing.T) {
 		},
 		{"a/b/c/p-b-0/12", nil, deep, Announcement{Batch: ID{"p-b-0", 12}, Count: -1}},
 	} {
-		a := Announcement{Format: Notification, Object: Object{"b1", c.key}}
+		a := Announcement{Format: Notification, Object: object.Name{Bucket: "b1", Key: c.key}}
 		c.want.Format, c.want.Object = a.Format, a.Object
 		if broken := a.Describe(c.metadata, c.pattern); len(broken) > 0 || !reflect.DeepEqual(a, c.want) {
 			t.Errorf("%s %v: %+v, %v, want %+v", c.key, c.metadata, a, broken, c.want)
@@ -141,7 +143,7 @@ func TestDescribe(t *testing.T) {
 		{"legacy:b1/3.json", nil, "metadata.job_id:reserved"},
 		{"p/1.json", said{"job-id": strings.Repeat("x", MaxJob+1), "content-count": "-1"}, "metadata.job_id:length metadata.content_count:type"},
 	} {
-		a := Announcement{Format: Notification, Object: Object{"b1", c.key}}
+		a := Announcement{Format: Notification, Object: object.Name{Bucket: "b1", Key: c.key}}
 		if got := names(a.Describe(c.metadata, byDefault)); got != c.want {
 			t.Errorf("%s %.80v: %s, want %s", c.key, c.metadata, got, c.want)
 		}

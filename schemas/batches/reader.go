@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/millrace-io/millrace/schemas/object"
 )
 
 // fields are the members of a JSON object. Prefix is what the names of its fields begin
@@ -43,7 +45,7 @@ func (r *reader) breaks(field, code, rule string) {
 
 func (r *reader) event(payload fields) {
 	r.Format = Event
-	r.object("payload.minio_path", parsePath(r.required(payload, "minio_path", 1+maxBucket+MaxKey)))
+	r.object("payload.minio_path", object.ParsePath(r.required(payload, "minio_path", 1+object.MaxBucket+object.MaxKey)))
 	r.job(payload)
 	r.about(payload)
 }
@@ -54,7 +56,9 @@ func (r *reader) legacy(envelope fields) {
 	if ref.of == nil {
 		r.breaks("data_ref", "type", "must be an object with bucket and path")
 	} else {
-		r.object("data_ref", Object{r.required(ref, "bucket", maxBucket), r.required(ref, "path", MaxKey)})
+		r.object("data_ref", object.Name{
+			Bucket: r.required(ref, "bucket", object.MaxBucket), Key: r.required(ref, "path", object.MaxKey),
+		})
 	}
 	if envelope.given("job_id") {
 		r.Batch.Job = r.jobName(envelope)
@@ -80,7 +84,7 @@ func (r *reader) inline(envelope fields) {
 }
 
 // object notes where the items are, unless its texts are broken already.
-func (r *reader) object(field string, o Object) {
+func (r *reader) object(field string, o object.Name) {
 	r.Object = o
 	if err := o.Check(); err != nil && len(r.broken) == 0 {
 		r.breaks(field, "object_name", err.Error())

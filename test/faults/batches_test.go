@@ -11,7 +11,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/embedded/port"
 	"github.com/millrace-io/millrace/internal/objects"
-	"github.com/millrace-io/millrace/schemas/batches"
+	"github.com/millrace-io/millrace/schemas/object"
 )
 
 // TestObjectStore: each fault of object storage is what it says to the client that Millrace uses.
@@ -27,7 +27,7 @@ func TestObjectStore(t *testing.T) {
 	must(t, err)
 	content, next := makeContent(1, 0, false).text, makeContent(1, 1, false).text
 	read := func(key string) ([]byte, error) {
-		content, _, err := objects.Read(ctx, storage, batches.Object{Bucket: "crawl-0", Key: key})
+		content, _, err := objects.Read(ctx, storage, object.Name{Bucket: "crawl-0", Key: key})
 		return content, err
 	}
 	within(time.Minute, func() bool { _, err := read("none"); return errors.Is(err, objects.ErrMissing) })

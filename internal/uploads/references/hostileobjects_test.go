@@ -36,8 +36,8 @@ func serving(t *testing.T, answer http.HandlerFunc) *objects.S3 {
 	return s3
 }
 
-// object answers with a content that has so many bytes, as it says.
-func object(w http.ResponseWriter, length int, content string) {
+// answerWith answers with a content that has so many bytes, as it says.
+func answerWith(w http.ResponseWriter, length int, content string) {
 	w.Header().Set("Content-Length", fmt.Sprint(length))
 	w.Header().Set("Last-Modified", time.Now().UTC().Format(http.TimeFormat))
 	w.Header().Set("ETag", `"1"`)
@@ -50,17 +50,17 @@ func TestHostileS3(t *testing.T) {
 	var reached atomic.Int32
 	private := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		reached.Add(1)
-		object(w, 6, "secret")
+		answerWith(w, 6, "secret")
 	}))
 	defer private.Close()
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
 		want   string
 	}{
-		"as it should be": {func(w http.ResponseWriter, _ *http.Request) { object(w, 3, "abc") }, ""},
-		"shorter":         {func(w http.ResponseWriter, _ *http.Request) { object(w, 300, "abc") }, ErrAway.Error()},
+		"as it should be": {func(w http.ResponseWriter, _ *http.Request) { answerWith(w, 3, "abc") }, ""},
+		"shorter":         {func(w http.ResponseWriter, _ *http.Request) { answerWith(w, 300, "abc") }, ErrAway.Error()},
 		"cut": {func(w http.ResponseWriter, _ *http.Request) {
-			object(w, 300, "abc")
+			answerWith(w, 300, "abc")
 			conn, _, err := http.NewResponseController(w).Hijack()
 			if err == nil {
 				_ = conn.Close()
@@ -97,7 +97,7 @@ func TestHostileS3(t *testing.T) {
 		"another checksum": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X-Amz-Checksum-Crc32c", "AAAAAA==")
 			w.Header().Set("X-Amz-Checksum-Type", "FULL_OBJECT")
-			object(w, 3, "abc")
+			answerWith(w, 3, "abc")
 		}, "must name a file whose content is what its checksum says"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"github.com/jlaffaye/ftp"
 
 	"github.com/millrace-io/millrace/internal/objects"
-	"github.com/millrace-io/millrace/schemas/batches"
+	"github.com/millrace-io/millrace/schemas/object"
 )
 
 // MaxListed is how many files a place may have.
@@ -65,7 +65,7 @@ func NewPlace(cfg Config, location string) (*Place, error) {
 			return prefix(ctx, cfg.S3, u.Host, strings.TrimPrefix(u.Path, "/"))
 		}
 		p.open = func(ctx context.Context, key string) (*File, error) {
-			return opened(ctx, cfg.S3, batches.Object{Bucket: u.Host, Key: key})
+			return opened(ctx, cfg.S3, object.Name{Bucket: u.Host, Key: key})
 		}
 	case "ftp":
 		if u.Hostname() == "" || strings.ContainsAny(u.Path, "\r\n\x00") {

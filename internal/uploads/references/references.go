@@ -19,7 +19,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/netguard"
 	"github.com/millrace-io/millrace/internal/objects"
-	"github.com/millrace-io/millrace/schemas/batches"
+	"github.com/millrace-io/millrace/schemas/object"
 )
 
 // ErrChanged is the error of a file that changed while it was read.
@@ -123,17 +123,17 @@ func off(setting string) *Error {
 func (o *Opener) object(
 	ctx context.Context, storage objects.Storage, allowed []string, setting string, u *url.URL,
 ) (*File, error) {
-	object := batches.Object{Bucket: u.Host, Key: strings.TrimPrefix(u.Path, "/")}
+	name := object.Name{Bucket: u.Host, Key: strings.TrimPrefix(u.Path, "/")}
 	switch {
 	case len(allowed) == 0:
 		return nil, off(setting)
-	case !slices.Contains(allowed, object.Bucket):
+	case !slices.Contains(allowed, name.Bucket):
 		return nil, &Error{"bucket", "must name a bucket that the server allows: an operator adds it to " + setting}
 	}
-	if err := object.Check(); err != nil {
+	if err := name.Check(); err != nil {
 		return nil, &Error{"path", err.Error()}
 	}
-	return opened(ctx, storage, object)
+	return opened(ctx, storage, name)
 }
 
 func (o *Opener) file(ctx context.Context, u *url.URL) (*File, error) {
@@ -149,18 +149,18 @@ func (o *Opener) file(ctx context.Context, u *url.URL) (*File, error) {
 
 // below opens a file by its path in the folder.
 func (o *Opener) below(ctx context.Context, key string) (*File, error) {
-	object := batches.Object{Bucket: o.folder, Key: key}
-	if err := (batches.Object{Bucket: "folder", Key: key}).Check(); err != nil {
+	name := object.Name{Bucket: o.folder, Key: key}
+	if err := (object.Name{Bucket: "folder", Key: key}).Check(); err != nil {
 		return nil, &Error{"path", err.Error()}
 	}
-	f, err := opened(ctx, o.files, object)
+	f, err := opened(ctx, o.files, name)
 	if err != nil && errors.As(err, new(*Error)) || err == nil {
 		return f, err
 	}
 	return nil, &Error{"missing", "must name a regular file that is there, by a path that leaves the folder by no link"}
 }
 
-func opened(ctx context.Context, storage objects.Storage, object batches.Object) (*File, error) {
+func opened(ctx context.Context, storage objects.Storage, object object.Name) (*File, error) {
 	from, err := objects.Stream(ctx, storage, object)
 	if err != nil {
 		return nil, failed(err)

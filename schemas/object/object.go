@@ -1,4 +1,5 @@
-package batches
+// Package object names objects of storages. It imports the standard library alone.
+package object
 
 import (
 	"errors"
@@ -13,25 +14,25 @@ import (
 // Lengths of an object's name in bytes, as S3 has them.
 const (
 	MaxKey    = 1024
-	maxBucket = 63
+	MaxBucket = 63
 )
 
-// Object is where the items of a batch are.
-type Object struct{ Bucket, Key string }
+// Name is the name of an object.
+type Name struct{ Bucket, Key string }
 
-func (o Object) String() string { return o.Bucket + "/" + o.Key }
+func (o Name) String() string { return o.Bucket + "/" + o.Key }
 
 var bucketName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{1,62}$`)
 
-// parsePath reads bucket/key.
-func parsePath(path string) Object {
+// ParsePath reads bucket/key. [Name.Check] says whether that is a name.
+func ParsePath(path string) Name {
 	bucket, key, _ := strings.Cut(path, "/")
-	return Object{bucket, key}
+	return Name{bucket, key}
 }
 
 // Check returns the rule that the object's name breaks, or nil. What keeps it stays
 // within its bucket, wherever the bucket is.
-func (o Object) Check() error {
+func (o Name) Check() error {
 	switch {
 	case !bucketName.MatchString(o.Bucket):
 		return fmt.Errorf("the bucket %.80q must have 2 to 63 letters, digits, dots, hyphens and underscores, and "+
