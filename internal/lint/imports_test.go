@@ -155,13 +155,54 @@ func TestStagesApart(t *testing.T) {
 // sharedFolders are the packages of a stage that know no system, and that its systems
 // share.
 var sharedFolders = map[string][]string{
+	"./ingest":    {"acts", "history", "queues", "webhooks"},
 	"./projector": {"fold", "keystore", "pglease"},
 	"./query":     {"live", "reads"},
 }
 
-// TestSystemsApart holds that no system of a stage knows another: they share packages
-// that know none, and nothing lies above them.
+// systemFolders are the folders of each system, in and beside the stages. The pipeline is not among them: the event is what
+// all others agree on.
+var systemFolders = map[string][]string{
+	"shards": {"./schemas/shard", "./internal/tracking", "./ingest/shards", "./query/shards"},
+	"jobs": {
+		"./schemas/job", "./schemas/source", "./internal/jobs", "./internal/sources", "./internal/ledger", "./ingest/jobs",
+		"./ingest/scheduler", "./projector/jobs", "./query/jobs",
+	},
+	"batches": {
+		"./schemas/batches", "./internal/recrawl", "./internal/reclassify", "./ingest/batches", "./projector/batches",
+		"./projector/enrichment", "./query/batches",
+	},
+	"uploads": {"./schemas/uploads", "./internal/uploads", "./ingest/uploads", "./query/uploads"},
+}
+
+// systemUsers are the packages that know systems, with these and why. The program and the demonstration know all.
+var systemUsers = []struct {
+	user    string
+	systems []string
+	why     string
+}{
+	{"./cmd/millrace/internal/console", []string{"shards"}, "its users name the stages of shards"},
+	{"./schemas/clickhouse", []string{"batches"}, "a row of its tables is an outcome"},
+	{"./internal/acts/items", []string{"shards"}, "items of shards are selected by their files"},
+	{"./ingest/acts", []string{"shards", "batches"}, "records have a member for errors of batches, and errors name files"},
+	{"./query/acts", []string{"shards", "batches"}, "records have a member for errors of batches, and errors name files"},
+	{"./projector/work", []string{"shards"}, "workers of shards speak of files in place of ids"},
+}
+
+// systemOf returns the system that a package belongs to; empty: none.
+func systemOf(name string) string {
+	for system, folders := range systemFolders {
+		if within(name, folders...) {
+			return system
+		}
+	}
+	return ""
+}
+
+// TestSystemsApart holds that no system knows another, that what systems share knows none, and that nothing lies above the
+// packages of a stage.
 func TestSystemsApart(t *testing.T) {
+	used := map[string]bool{}
 	for _, p := range packages(t) {
 		for stage, folders := range sharedFolders {
 			if p.ImportPath == stage {
@@ -179,6 +220,31 @@ func TestSystemsApart(t *testing.T) {
 				if within(name, stage) && !within(name, stage+"/"+system) && !within(name, may...) {
 					t.Errorf("%s imports %s: systems know nothing of each other", p.ImportPath, name)
 				}
+			}
+		}
+		if forTests(p.ImportPath) || p.ImportPath == "./cmd/millrace" || within(p.ImportPath, "./test", "./ingest/demo") {
+			continue
+		}
+		for _, name := range p.Imports {
+			of := systemOf(name)
+			if of == "" || of == systemOf(p.ImportPath) {
+				continue
+			}
+			known := false
+			for _, u := range systemUsers {
+				if within(p.ImportPath, u.user) && slices.Contains(u.systems, of) {
+					known, used[u.user+" "+of] = true, true
+				}
+			}
+			if !known {
+				t.Errorf("%s imports %s, which belongs to %s", p.ImportPath, name, of)
+			}
+		}
+	}
+	for _, u := range systemUsers {
+		for _, of := range u.systems {
+			if !used[u.user+" "+of] {
+				t.Errorf("%s does not know %s any more, which it may for: %s", u.user, of, u.why)
 			}
 		}
 	}
