@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/schemas/item"
 )
@@ -142,13 +143,7 @@ func (s *Store) Set(ctx context.Context, q queue.ID, w Webhook) (set Webhook, fr
 func (s *Store) Get(ctx context.Context, q queue.ID) (w Webhook, err error) {
 	rows, _ := s.pool.Query(ctx, webhookColumns+" WHERE w.stage = $1", q)
 	w, err = pgx.CollectExactlyOneRow(rows, scanWebhook)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return w, ErrNone
-	}
-	if err != nil {
-		return w, fmt.Errorf("read the webhook of a queue: %w", err)
-	}
-	return w, nil
+	return w, dbpool.Found(err, ErrNone, "read the webhook of a queue")
 }
 
 // Remove has the items of a queue sent nowhere, or returns ErrNone.

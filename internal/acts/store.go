@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/queue"
 )
 
@@ -75,13 +76,7 @@ func (s *Store) Get(ctx context.Context, id int64) (Act, error) {
 func (s *Store) one(ctx context.Context, sql string, args ...any) (Act, error) {
 	rows, _ := s.queues.Pool().Query(ctx, sql, args...)
 	a, err := pgx.CollectExactlyOneRow(rows, scan)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return Act{}, ErrNoAct
-	case err != nil:
-		return Act{}, fmt.Errorf("read an act: %w", err)
-	}
-	return a, nil
+	return a, dbpool.Found(err, ErrNoAct, "read an act")
 }
 
 // List returns up to limit acts, the newest first, of those before one; 0: all.

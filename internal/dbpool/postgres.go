@@ -2,10 +2,12 @@ package dbpool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -54,4 +56,20 @@ func (a *acquires) TraceAcquireStart(
 // TraceAcquireEnd implements pgxpool.AcquireTracer.
 func (a *acquires) TraceAcquireEnd(context.Context, *pgxpool.Pool, pgxpool.TraceAcquireEndData) {
 	a.Add(-1)
+}
+
+// Found is the error of reading a row: none where there is no such row, and else err, which a format says more of.
+func Found(err, none error, format string, args ...any) error {
+	if err = OrNone(err, none); err == nil || errors.Is(err, none) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
+}
+
+// OrNone returns none for the error that there is no such row, and any other as it is.
+func OrNone(err, none error) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return none
+	}
+	return err
 }

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/schedule"
 )
 
@@ -52,11 +52,8 @@ func Next(ctx context.Context, pool *pgxpool.Pool, job uuid.UUID, n int) (*Upcom
 	o := outlook{Upcoming: u}
 	v, err := scanVersion(pool.QueryRow(ctx, upcomingSQL, job), &u.Paused, &w.Start, &w.End, &days, &zone, &now,
 		&o.backoff, &o.resting, &o.skipNext)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return nil, ErrNoJob
-	case err != nil:
-		return nil, fmt.Errorf("read the schedule of the job %s: %w", job, err)
+	if err := dbpool.Found(err, ErrNoJob, "read the schedule of the job %s", job); err != nil {
+		return nil, err
 	}
 	for _, day := range days {
 		w.Days = append(w.Days, time.Weekday(day))

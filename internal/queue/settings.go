@@ -3,12 +3,12 @@ package queue
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/schemas/item"
 )
 
@@ -67,13 +67,7 @@ func (v Settings) Lease() float64 { return cmp.Or(v.MeasuredS, v.LeaseS) }
 func (s *Store) Queue(ctx context.Context, name string) (Settings, error) {
 	rows, _ := s.pool.Query(ctx, "SELECT "+settingsColumns+" FROM millrace.stage WHERE name = $1", name)
 	v, err := pgx.CollectExactlyOneRow(rows, scanSettings)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return v, ErrNoQueue
-	case err != nil:
-		return v, fmt.Errorf("read the settings of %s: %w", name, err)
-	}
-	return v, nil
+	return v, dbpool.Found(err, ErrNoQueue, "read the settings of %s", name)
 }
 
 // Queues returns the settings of all queues.

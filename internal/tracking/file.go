@@ -2,12 +2,12 @@ package tracking
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
@@ -172,13 +172,7 @@ type Selection struct {
 // ErrNoFile when it was not registered.
 func (s *Store) CancelledAt(ctx context.Context, file string) (at *time.Time, err error) {
 	err = s.pool.QueryRow(ctx, "SELECT cancelled_at FROM millrace.file WHERE filename = $1", file).Scan(&at)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return nil, ErrNoFile
-	case err != nil:
-		return nil, fmt.Errorf("look for %s: %w", file, err)
-	}
-	return at, nil
+	return at, dbpool.Found(err, ErrNoFile, "look for %s", file)
 }
 
 // Each calls each with every item that is selected, in the order of their ids,

@@ -3,12 +3,12 @@ package uploads
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/tabular"
 	"github.com/millrace-io/millrace/schemas/uploads"
 )
@@ -21,10 +21,7 @@ func (s *Store) change(
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		j, err = jobOf(tx.QueryRow(ctx, "SELECT "+columns+tables+`WHERE u.id = $1 AND ($2 OR o.subject = $3)
 			AND u.received_at IS NOT NULL AND u.deleted_at IS NULL FOR UPDATE OF u`, id, who.All, who.Subject))
-		if errors.Is(err, pgx.ErrNoRows) {
-			return ErrNotFound
-		}
-		if err != nil {
+		if err := dbpool.OrNone(err, ErrNotFound); err != nil {
 			return err
 		}
 		set, args, err := do(j)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/objects"
 )
 
@@ -198,10 +199,7 @@ func (s *Store) changeExport(ctx context.Context, db interface {
 	err = db.QueryRow(ctx, "UPDATE millrace.upload_export SET "+set+
 		" WHERE id = $1 AND attempts = $2 AND state = 'RUNNING' RETURNING owner_no", append([]any{e.ID, e.Attempts}, args...)...).
 		Scan(&owner)
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = ErrStopped
-	}
-	if err != nil {
+	if err := dbpool.OrNone(err, ErrStopped); err != nil {
 		return 0, fmt.Errorf("change the export %s: %w", e.ID, err)
 	}
 	return owner, nil

@@ -3,13 +3,13 @@ package uploads
 import (
 	"context"
 	"crypto/hmac"
-	"errors"
 	"fmt"
 	"io"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/tabular"
 )
 
@@ -77,11 +77,8 @@ func (s *Store) Image(ctx context.Context, who Viewer, id uuid.UUID, row int32, 
 		m.crc`+tables+`JOIN millrace.upload_image AS m ON m.job_no = u.no JOIN millrace.upload_item AS i ON i.job_no = u.no
 		AND i.row_no = m.row_no WHERE u.id = $1 AND m.row_no = $2 AND u.deleted_at IS NULL`, id, row).
 		Scan(&link, &subject, &held, &i.Name, &i.Type, &i.Size, &i.At, &i.Packed, &i.Deflated, &crc)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return i, ErrNotFound
-	}
-	if err != nil {
-		return i, fmt.Errorf("read the image of row %d of the upload %s: %w", row, id, err)
+	if err := dbpool.Found(err, ErrNotFound, "read the image of row %d of the upload %s", row, id); err != nil {
+		return i, err
 	}
 	if !who.All && who.Subject != subject && !(held && hmac.Equal([]byte(key), []byte(linkKey(link, row)))) {
 		return tabular.Image{}, ErrNotFound

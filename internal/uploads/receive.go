@@ -3,7 +3,6 @@ package uploads
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tabular"
 	"github.com/millrace-io/millrace/schemas/uploads"
@@ -130,10 +130,7 @@ func (s *Store) Complete(ctx context.Context, id uuid.UUID, r Received) error {
 			WHERE id = $1 AND received_at IS NULL AND deleted_at IS NULL RETURNING owner_no, parts IS NOT NULL`,
 			id, r.Name, r.FileName, r.Processor, string(mapping), r.Format.Kind, r.Format.Encoding,
 			delimiterText(r.Format), r.Format.LoneCR, r.Size, r.SHA256, state).Scan(&owner, &parts)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return ErrStopped
-		}
-		if err != nil {
+		if err := dbpool.OrNone(err, ErrStopped); err != nil {
 			return err
 		}
 		if r.From != nil {

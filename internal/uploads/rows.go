@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/feed"
 	"github.com/millrace-io/millrace/internal/userqueue"
@@ -244,11 +244,8 @@ func (s *Store) Input(ctx context.Context, who Viewer, id uuid.UUID, row int32, 
 	err := s.pool.QueryRow(ctx, `SELECT u.link_key, o.subject, u.header, r.input`+tables+`
 		JOIN millrace.upload_item AS i ON i.job_no = u.no JOIN millrace.upload_row AS r ON r.job_no = u.no AND r.row_no = i.row_no
 		WHERE u.id = $1 AND i.row_no = $2 AND i.status = 1 AND u.deleted_at IS NULL`, id, row).Scan(&link, &subject, &header, &input)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, ErrNotFound
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read row %d of the upload %s: %w", row, id, err)
+	if err := dbpool.Found(err, ErrNotFound, "read row %d of the upload %s", row, id); err != nil {
+		return nil, err
 	}
 	if !who.All && who.Subject != subject && !hmac.Equal([]byte(key), []byte(linkKey(link, row))) {
 		return nil, ErrNotFound

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/tabular"
 	"github.com/millrace-io/millrace/schemas/uploads"
 )
@@ -204,13 +205,7 @@ func (s *Store) get(ctx context.Context, db interface {
 ) (Job, error) {
 	j, err := jobOf(db.QueryRow(ctx, "SELECT "+columns+tables+`WHERE u.id = $1 AND ($2 OR o.subject = $3)
 		AND u.received_at IS NOT NULL AND u.deleted_at IS NULL`, id, who.All, who.Subject))
-	if errors.Is(err, pgx.ErrNoRows) {
-		return j, ErrNotFound
-	}
-	if err != nil {
-		return j, fmt.Errorf("read the upload %s: %w", id, err)
-	}
-	return j, nil
+	return j, dbpool.Found(err, ErrNotFound, "read the upload %s", id)
 }
 
 // Filter selects jobs. The zero value of a field selects all.

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/schemas/uploads"
 )
 
@@ -46,10 +47,7 @@ func (s *Store) Start(ctx context.Context, no int32) (Job, error) {
 				return err
 			})
 	})
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = ErrStopped
-	}
-	if err != nil {
+	if err := dbpool.OrNone(err, ErrStopped); err != nil {
 		return j, fmt.Errorf("start work on an upload: %w", err)
 	}
 	return j, nil
@@ -109,10 +107,7 @@ func (s *Store) Append(ctx context.Context, j Job, b Rows) error {
 			rejected = rejected + $5, changed_at = `+nextChange+`, last_heartbeat = clock_timestamp()
 			WHERE no = $1 AND read_rows = $2 AND queue_state = 'RUNNING' AND NOT read_all AND cancelled_at IS NULL
 			AND deleted_at IS NULL RETURNING changed_at`, j.No, b.After, b.Upto, len(b.Items), len(b.Rejects), b.Done).Scan(&at)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return ErrStopped
-		}
-		if err != nil {
+		if err := dbpool.OrNone(err, ErrStopped); err != nil {
 			return err
 		}
 		return s.addItems(ctx, tx, j, b, at)
@@ -235,10 +230,7 @@ func (s *Store) Move(ctx context.Context, j Job, to uploads.Status, after int32,
 		err := tx.QueryRow(ctx, `UPDATE millrace.upload SET changed_at = `+nextChange+`, last_heartbeat = clock_timestamp()
 			WHERE no = $1 AND queue_state = 'RUNNING' AND (cancelled_at IS NULL OR $2) AND deleted_at IS NULL
 			RETURNING changed_at`, j.No, to == uploads.Skipped).Scan(&at)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return ErrStopped
-		}
-		if err != nil {
+		if err := dbpool.OrNone(err, ErrStopped); err != nil {
 			return err
 		}
 		column := map[uploads.Status]string{uploads.StatusDone: "done", uploads.Skipped: "skipped"}[to]
