@@ -194,11 +194,7 @@ func (s *Source) Read(ctx context.Context, span Span, after Cursor, limit int) (
 	}
 	query += fmt.Sprintf(" ORDER BY %s, %s LIMIT %d", at, id, limit)
 	rows, _ := s.pool.Query(ctx, query, args...)
-	all, err := pgx.CollectRows(rows, s.scan)
-	if err != nil {
-		return nil, fmt.Errorf("read %s after %s: %w", s.Name, from.Format(time.RFC3339), err)
-	}
-	return all, nil
+	return dbpool.Collect(rows, s.scan, "read %s after %s", s.Name, from.Format(time.RFC3339))
 }
 
 func (s *Source) scan(row pgx.CollectableRow) (Row, error) {

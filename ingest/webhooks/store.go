@@ -161,11 +161,7 @@ func (s *Store) Remove(ctx context.Context, q queue.ID) error {
 // All returns all webhooks.
 func (s *Store) All(ctx context.Context) ([]Webhook, error) {
 	rows, _ := s.pool.Query(ctx, webhookColumns+" ORDER BY s.name")
-	all, err := pgx.CollectRows(rows, scanWebhook)
-	if err != nil {
-		return nil, fmt.Errorf("read webhooks: %w", err)
-	}
-	return all, nil
+	return dbpool.Collect(rows, scanWebhook, "read webhooks")
 }
 
 // Defer notes that a host has asked not to be sent anything for a while.

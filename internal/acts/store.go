@@ -83,11 +83,7 @@ func (s *Store) one(ctx context.Context, sql string, args ...any) (Act, error) {
 func (s *Store) List(ctx context.Context, before int64, limit int) ([]Act, error) {
 	rows, _ := s.queues.Pool().Query(ctx, "SELECT "+columns+
 		" FROM millrace.act WHERE $1 = 0 OR id < $1 ORDER BY id DESC LIMIT $2", before, limit)
-	all, err := pgx.CollectRows(rows, scan)
-	if err != nil {
-		return nil, fmt.Errorf("list acts: %w", err)
-	}
-	return all, nil
+	return dbpool.Collect(rows, scan, "list acts")
 }
 
 // Unmoved is a member of an act that was not moved.

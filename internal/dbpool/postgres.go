@@ -58,6 +58,15 @@ func (a *acquires) TraceAcquireEnd(context.Context, *pgxpool.Pool, pgxpool.Trace
 	a.Add(-1)
 }
 
+// Collect returns what scan makes of each row. A format says more of an error.
+func Collect[T any](rows pgx.Rows, scan pgx.RowToFunc[T], format string, args ...any) ([]T, error) {
+	all, err := pgx.CollectRows(rows, scan)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
+	}
+	return all, nil
+}
+
 // Found is the error of reading a row: none where there is no such row, and else err, which a format says more of.
 func Found(err, none error, format string, args ...any) error {
 	if err = OrNone(err, none); err == nil || errors.Is(err, none) {

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/schemas/item"
 )
 
@@ -42,13 +43,9 @@ func (s *Store) Waiting(ctx context.Context, but []ID) (map[ID]int16, error) {
 // readers see the same ones.
 func (s *Store) Outbox(ctx context.Context, q ID, limit int) ([]Entry, error) {
 	rows, _ := s.pool.Query(ctx, text("outbox"), q, limit)
-	entries, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (e Entry, err error) {
+	return dbpool.Collect(rows, func(r pgx.CollectableRow) (e Entry, err error) {
 		return e, r.Scan(&e.Item, &e.Queue, &e.Generation, &e.Priority)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read the outbox of queue %d: %w", q, err)
-	}
-	return entries, nil
+	}, "read the outbox of queue %d", q)
 }
 
 // takeEntries takes the entries of offered items that can be started out of the

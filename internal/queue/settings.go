@@ -3,7 +3,6 @@ package queue
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -73,11 +72,7 @@ func (s *Store) Queue(ctx context.Context, name string) (Settings, error) {
 // Queues returns the settings of all queues.
 func (s *Store) Queues(ctx context.Context) ([]Settings, error) {
 	rows, _ := s.pool.Query(ctx, "SELECT "+settingsColumns+" FROM millrace.stage ORDER BY stage")
-	all, err := pgx.CollectRows(rows, scanSettings)
-	if err != nil {
-		return nil, fmt.Errorf("read the settings of queues: %w", err)
-	}
-	return all, nil
+	return dbpool.Collect(rows, scanSettings, "read the settings of queues")
 }
 
 // remembered are the settings that a queue had.

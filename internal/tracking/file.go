@@ -95,13 +95,9 @@ func (s *Store) SetPriority(ctx context.Context, file string, priority int16) er
 // message on the stream, or will have one at once.
 func (s *Store) Announced(ctx context.Context, stage shard.Stage, file string) ([]queue.Ref, error) {
 	rows, _ := s.pool.Query(ctx, text("announced"), int16(stage), file)
-	refs, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (v queue.Ref, err error) {
+	return dbpool.Collect(rows, func(r pgx.CollectableRow) (v queue.Ref, err error) {
 		return v, r.Scan(&v.Item, &v.Queue, &v.Generation)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read what of %s is announced at %s: %w", file, stage, err)
-	}
-	return refs, nil
+	}, "read what of %s is announced at %s", file, stage)
 }
 
 // FailedFilter selects failed items. Zero values do not filter.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
@@ -97,13 +98,9 @@ func (s *Store) Queue(ctx context.Context, p QueuePage) ([]QueueItem, error) {
 		name, args = "queue_since", append(args, p.UpdatedSince)
 	}
 	rows, _ := s.pool.Query(ctx, text(name), args...)
-	items, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (v QueueItem, err error) {
+	return dbpool.Collect(rows, func(r pgx.CollectableRow) (v QueueItem, err error) {
 		return v, r.Scan(&v.Priority, &v.Item, &v.Generation, &v.Filename, &v.Shard, &v.CreatedAt)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read the queue of %s: %w", p.Stage, err)
-	}
-	return items, nil
+	}, "read the queue of %s", p.Stage)
 }
 
 // FilesPage asks for files, the newest first.
@@ -140,14 +137,10 @@ func (s *Store) Files(ctx context.Context, p FilesPage) ([]FileState, error) {
 		args[2], args[3] = p.After.CreatedAt, p.After.Filename
 	}
 	rows, _ := s.pool.Query(ctx, strings.ReplaceAll(text("files"), "{filter}", p.filter()), args...)
-	files, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (v FileState, err error) {
+	return dbpool.Collect(rows, func(r pgx.CollectableRow) (v FileState, err error) {
 		return v, r.Scan(&v.Filename, &v.CreatedAt, &v.UpdatedAt, &v.CancelledAt, &v.Priority, &v.Shards, &v.Started,
 			&v.Done, &v.Failed)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list files: %w", err)
-	}
-	return files, nil
+	}, "list files")
 }
 
 var escapeLike = strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/tabular"
 	"github.com/millrace-io/millrace/schemas/uploads"
 )
@@ -198,9 +199,5 @@ func (m MemberNames) Object(input []byte) (json.RawMessage, error) {
 func (s *Store) Rejects(ctx context.Context, j Job, after int32, limit int) (all []Reject, err error) {
 	rows, _ := s.pool.Query(ctx, `SELECT row_no, line, code, error, content FROM millrace.upload_reject
 		WHERE job_no = $1 AND row_no > $2 ORDER BY row_no LIMIT $3`, j.No, after, limit)
-	all, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Reject])
-	if err != nil {
-		return nil, fmt.Errorf("read rejected rows of the upload %s: %w", j.ID, err)
-	}
-	return all, nil
+	return dbpool.Collect(rows, pgx.RowToStructByPos[Reject], "read rejected rows of the upload %s", j.ID)
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -234,9 +233,5 @@ func (s *Store) List(ctx context.Context, who Viewer, f Filter, after *Place, li
 		AND ($4 = '' OR u.queue_state = $4) AND ($5 = '' OR u.processor = $5)
 		AND u.received_at IS NOT NULL AND u.deleted_at IS NULL
 		ORDER BY u.created_at DESC, u.no DESC LIMIT $6`, after.At, after.No, f.Owner, f.State, f.Processor, limit)
-	all, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (Job, error) { return jobOf(r) })
-	if err != nil {
-		return nil, fmt.Errorf("list uploads: %w", err)
-	}
-	return all, nil
+	return dbpool.Collect(rows, func(r pgx.CollectableRow) (Job, error) { return jobOf(r) }, "list uploads")
 }

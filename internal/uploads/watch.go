@@ -10,6 +10,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/millrace-io/millrace/internal/dbpool"
 )
 
 // States of a file in a watched place.
@@ -133,14 +135,10 @@ func (s *Store) NotTaken(ctx context.Context, o Origin, state string, text *stri
 func (s *Store) WatchedFiles(ctx context.Context, state string, limit int) ([]Watched, error) {
 	rows, _ := s.pool.Query(ctx, `SELECT place, path, state, upload, last_error, seen_at FROM millrace.upload_watched
 		WHERE $1 = '' OR state = $1 ORDER BY state <> 'FAILED', last_error IS NULL, seen_at DESC, place, path LIMIT $2`, state, limit)
-	all, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (w Watched, err error) {
+	return dbpool.Collect(rows, func(r pgx.CollectableRow) (w Watched, err error) {
 		err = r.Scan(&w.Place, &w.Path, &w.State, &w.Upload, &w.LastError, &w.SeenAt)
 		return w, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list files of watched places: %w", err)
-	}
-	return all, nil
+	}, "list files of watched places")
 }
 
 // scanLock is the class of the advisory locks of who looks at a watched place.

@@ -25,11 +25,7 @@ func (s *Store) Tasks(ctx context.Context, limit int) ([]Task, error) {
 		WHERE deleted_at IS NOT NULL OR received_at IS NOT NULL AND queue_state IN ('QUEUED', 'RUNNING')
 		AND (processor = 'copy' OR NOT read_all OR cancelled_at IS NOT NULL OR pending + processing = 0)
 		ORDER BY no LIMIT $1`, limit)
-	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Task])
-	if err != nil {
-		return nil, fmt.Errorf("look for uploads to work on: %w", err)
-	}
-	return all, nil
+	return dbpool.Collect(rows, pgx.RowToStructByPos[Task], "look for uploads to work on")
 }
 
 // Start begins work on a job. It returns ErrStopped where there is none to do.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/schemas/item"
 )
@@ -57,11 +58,7 @@ func (s *Store) Changes(ctx context.Context, id int64) ([]Change, error) {
 	rows, _ := s.queues.Pool().Query(ctx, `SELECT at, caller, attempt, coalesce(payload, 'null')::text FROM (
 			SELECT * FROM millrace.payload_change WHERE item_id = $1 ORDER BY id DESC LIMIT $2
 		) AS c ORDER BY id`, id, changesKnown)
-	all, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (v Change, err error) {
+	return dbpool.Collect(rows, func(r pgx.CollectableRow) (v Change, err error) {
 		return v, r.Scan(&v.At, &v.By, &v.Attempt, &v.Before)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read the payloads of item %d: %w", id, err)
-	}
-	return all, nil
+	}, "read the payloads of item %d", id)
 }

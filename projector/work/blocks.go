@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/queue"
 )
 
@@ -109,11 +110,7 @@ func (b *blocks) load(ctx context.Context, seqs []uint64) ([]*block, error) {
 	rows, _ := b.pool.Query(ctx, sqlBlock+`WHERE first_seq = ANY (ARRAY(
 		SELECT (SELECT max(w.first_seq) FROM millrace.work_batch AS w WHERE w.first_seq <= u.seq)
 		FROM unnest($1::bigint[]) AS u (seq)))`, asked)
-	found, err := pgx.CollectRows(rows, scanBlock)
-	if err != nil {
-		return nil, fmt.Errorf("read decided blocks: %w", err)
-	}
-	return found, nil
+	return dbpool.Collect(rows, scanBlock, "read decided blocks")
 }
 
 // newest returns the block that was decided last, or nil.

@@ -9,6 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	schema "github.com/millrace-io/millrace/schemas/postgres"
+
+	"github.com/millrace-io/millrace/internal/dbpool"
 )
 
 // sqlTables has the tables of the schema with their columns, but for those that Postgres computes.
@@ -45,13 +47,9 @@ func (m *Moment) tables(ctx context.Context) ([]Table, error) {
 
 func listTables(ctx context.Context, tx pgx.Tx) ([]Table, error) {
 	rows, _ := tx.Query(ctx, sqlTables, schema.Schema, schema.VersionTable)
-	all, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (t Table, err error) {
+	return dbpool.Collect(rows, func(r pgx.CollectableRow) (t Table, err error) {
 		return t, r.Scan(&t.Name, &t.Columns)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list the tables of Postgres: %w", err)
-	}
-	return all, nil
+	}, "list the tables of Postgres")
 }
 
 // inOrder puts each table behind those that it needs.
