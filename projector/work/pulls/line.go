@@ -285,7 +285,9 @@ func (l *line) place() {
 		}
 		p := h.parked[0]
 		h.parked = h.parked[1:]
-		p.start()
+		if !p.ending() {
+			p.start()
+		}
 		h.consider()
 	}
 }

@@ -105,6 +105,15 @@ func (p *pull) park() {
 	p.waitAt(stream.Nobody, r)
 }
 
+// endsSoon is how long before its end a request at Nobody is not moved any more.
+const endsSoon = 20 * time.Millisecond
+
+// ending tells whether Nobody has told the client that the request has ended, or is about to: the client waits for no item
+// any more.
+func (p *pull) ending() bool {
+	return p.interest != nil && (p.asked.Expires == 0 || time.Until(p.until) < endsSoon)
+}
+
 // start has the request wait at the consumer of its queue, for as many items as its
 // connection may have now.
 func (p *pull) start() {

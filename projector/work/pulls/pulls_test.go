@@ -520,3 +520,30 @@ func TestBounds(t *testing.T) {
 		t.Errorf("a queue that is not there: %v", err)
 	}
 }
+
+// TestAtOnce: of requests that wait for nothing no item gets lost, also when their connection may have more items just as
+// they are told that there are none.
+func TestAtOnce(t *testing.T) {
+	t.Parallel()
+	s := startWith(t, time.Minute)
+	const n = 2000
+	s.add(n)
+	nc := s.connect()
+	c := s.consumer(nc)
+	got := map[string]bool{}
+	for end := time.Now().Add(30 * time.Second); len(got) < n && time.Now().Before(end); {
+		batch, err := c.FetchNoWait(1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for m := range batch.Messages() {
+			got[string(m.Data())] = true
+			if err := m.Ack(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(got) != n {
+		t.Errorf("%d items came within half of their lease, want %d", len(got), n)
+	}
+}
