@@ -52,7 +52,7 @@ func New(own *userqueue.Store, log *slog.Logger) (*Store, error) {
 	for _, p := range batches.Policies() {
 		fill := strings.NewReplacer("{queue}", p.Queue).Replace
 		f, err := feed.New(feed.Config{
-			Name: p.Queue, Queue: p.Queue, Window: Window, Moved: s.moved,
+			Name: p.Queue, Queue: p.Queue, Window: Window, Every: feedEvery, Moved: s.moved,
 			SQL: feed.SQL{
 				Groups: fill(text("groups")), Next: fill(text("next")), Fed: text("fed"),
 			},
@@ -70,6 +70,9 @@ func New(own *userqueue.Store, log *slog.Logger) (*Store, error) {
 func (s *Store) Outbox() *outbox.Outbox { return s.outbox }
 
 const (
+	// feedEvery is how often each feed looks for errors that are due. They wait for many seconds, and there are four feeds,
+	// which look while there are no batches at all, too.
+	feedEvery  = time.Second
 	makeEvery  = 5 * time.Second
 	mendEvery  = 15 * time.Second
 	purgeEvery = time.Hour
