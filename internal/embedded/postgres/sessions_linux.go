@@ -24,11 +24,14 @@ const (
 	maxAnalystMemory = 512 << 20
 	// memoryLook is the time between two looks.
 	memoryLook = 100 * time.Millisecond
+	// ownFor is how long a process counts as Millrace's own: later its number may be another's.
+	ownFor = time.Second
 )
 
 // limitMemory bounds the memory of analysts until ctx ends.
 func limitMemory(ctx context.Context, postmaster int, log *slog.Logger) {
 	limited := map[int]bool{} // processes whose own limit is set, or cannot be
+	own, read := map[int]bool{}, time.Now()
 	tick := time.NewTicker(memoryLook)
 	defer tick.Stop()
 	for {
@@ -37,7 +40,11 @@ func limitMemory(ctx context.Context, postmaster int, log *slog.Logger) {
 			return
 		case <-tick.C:
 		}
-		sessions := analystSessions(postmaster)
+		if time.Since(read) > ownFor {
+			clear(own)
+			read = time.Now()
+		}
+		sessions := analystSessions(postmaster, own)
 		present := map[int]bool{}
 		var total, most int64
 		largest := 0
@@ -74,17 +81,23 @@ type analystSession struct {
 	memory    int64 // bytes that are not shared
 }
 
-// analystSessions finds the sessions of analysts, by the process that began each.
-func analystSessions(postmaster int) map[int]*analystSession {
+// analystSessions finds the sessions of analysts, by the process that began each. It passes over the processes in own, and
+// adds Millrace's own: a connection keeps its login.
+func analystSessions(postmaster int, own map[int]bool) map[int]*analystSession {
 	sessions := map[int]*analystSession{}
 	workers := map[int]int{} // and their leaders
 	for _, pid := range children(postmaster) {
+		if own[pid] {
+			continue
+		}
 		words := strings.Fields(title(pid))
 		switch {
 		case len(words) > 2 && words[1] == Analyst:
 			sessions[pid] = &analystSession{processes: []int{pid}, memory: privateMemory(pid)}
 		case len(words) > 5 && words[1] == "parallel" && words[2] == "worker":
 			workers[pid], _ = strconv.Atoi(words[5])
+		case len(words) > 3 && words[1] == ownRole:
+			own[pid] = true
 		}
 	}
 	for pid, leader := range workers {

@@ -33,7 +33,7 @@ func TestAnalystMemory(t *testing.T) {
 		defer tick.Stop()
 		for ctx.Err() == nil {
 			var all int64
-			for _, session := range analystSessions(s.postmasterPID(t)) {
+			for _, session := range analystSessions(s.postmasterPID(t), map[int]bool{}) {
 				largest.Store(max(largest.Load(), session.memory))
 				all += session.memory
 			}
