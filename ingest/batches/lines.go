@@ -1,8 +1,7 @@
 package batches
 
 import (
-	"slices"
-	"sort"
+	"container/heap"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -52,9 +51,9 @@ type lines struct {
 	perBucket int
 	keep      int // how large the messages that wait in memory may be; others are fetched again
 	of        map[string]*line
-	turns     []*line        // that may go next, in this order, each once
-	later     []delayedEntry // the earliest first
-	waiting   int            // in lines and later
+	turns     []*line // that may go next, in this order, each once
+	later     delayed
+	waiting   int // in lines and later
 	kept      int
 }
 
@@ -95,8 +94,7 @@ func (l *lines) add(e entry) {
 // addLater puts a message at the end of its line when it is time.
 func (l *lines) addLater(e entry, at time.Time) {
 	e.message = nil
-	before := sort.Search(len(l.later), func(i int) bool { return l.later[i].at.After(at) })
-	l.later = slices.Insert(l.later, before, delayedEntry{e, at})
+	heap.Push(&l.later, delayedEntry{e, at})
 	l.waiting++
 }
 
@@ -105,8 +103,7 @@ func (l *lines) addLater(e entry, at time.Time) {
 func (l *lines) due(now time.Time) time.Time {
 	for len(l.later) > 0 && !l.later[0].at.After(now) {
 		l.waiting--
-		l.add(l.later[0].entry)
-		l.later = l.later[1:]
+		l.add(heap.Pop(&l.later).(delayedEntry).entry)
 	}
 	if len(l.later) == 0 {
 		return time.Time{}
@@ -147,4 +144,19 @@ func (l *lines) done(bucket string) {
 		delete(l.of, bucket)
 	}
 	l.queue(of)
+}
+
+// delayed implements heap.Interface, the earliest first.
+type delayed []delayedEntry
+
+func (d delayed) Len() int           { return len(d) }
+func (d delayed) Less(i, j int) bool { return d[i].at.Before(d[j].at) }
+func (d delayed) Swap(i, j int)      { d[i], d[j] = d[j], d[i] }
+func (d *delayed) Push(e any)        { *d = append(*d, e.(delayedEntry)) }
+
+func (d *delayed) Pop() any {
+	last := (*d)[len(*d)-1]
+	(*d)[len(*d)-1] = delayedEntry{}
+	*d = (*d)[:len(*d)-1]
+	return last
 }
