@@ -45,8 +45,8 @@ func (t Topology) render(migrations fs.FS) (fs.FS, error) {
 	return out, nil
 }
 
-// shardsJoin stands before a view whose tables are spread by the same key, and are joined by it: on a cluster, each shard
-// has the view of its own rows, and a distributed table over them has its name.
+// shardsJoin marks a view that joins tables by the key that spreads them over the shards. On a cluster, each shard then joins
+// its own rows.
 const shardsJoin = "-- +shards join"
 
 // renderFile rewrites each statement of a migration. Statements end with a
@@ -92,7 +92,7 @@ var (
 		`(?s)^CREATE TABLE (?:IF NOT EXISTS )?(\w+)\s*(\(.*\n\))\s*ENGINE = (\w+)(?:\((.*?)\))?(\s.*)?$`,
 	)
 	createView  = regexp.MustCompile(`(?s)^CREATE (OR REPLACE )?VIEW (?:IF NOT EXISTS )?(\w+)(\s.*)$`)
-	readTable   = regexp.MustCompile(`\bFROM \w+`)
+	readTable   = regexp.MustCompile(`\b(?:FROM|JOIN) \w+`)
 	drop        = regexp.MustCompile(`^DROP (TABLE|VIEW) (?:IF EXISTS )?(\w+)$`)
 	alter       = regexp.MustCompile(`(?s)^ALTER TABLE (\w+)(\s.*)$`)
 	columnsOnly = regexp.MustCompile(`(?s)^\s*(ADD|DROP|MODIFY|RENAME|COMMENT) COLUMN\s`)
@@ -133,8 +133,8 @@ func (t Topology) statements(s string) []string {
 	return []string{""}
 }
 
-// joinedByShard creates a view on each server of the rows that it has, and a distributed table over them under the name of
-// the view, which may be there as a view.
+// joinedByShard creates the view on each server, over the local tables, and a distributed table over these views under the
+// name of the view. The table replaces a view that has the name.
 func (t Topology) joinedByShard(s string) []string {
 	m := createView.FindStringSubmatch(s)
 	if m == nil {

@@ -116,6 +116,14 @@ func TestRender(t *testing.T) {
 				"CREATE TABLE IF NOT EXISTS t ON CLUSTER `main` AS t_local\nENGINE = Distributed('main', " +
 				"currentDatabase(), 't_local', cityHash64(a, b));\n",
 		},
+		{
+			"each shard joins its own rows", "-- +shards join\nCREATE OR REPLACE VIEW v\n(\n    a UInt8\n)\nAS SELECT x.a FROM t AS x " +
+				"GLOBAL LEFT JOIN u AS y ON x.a = y.a;",
+			"-- +shards join\nCREATE OR REPLACE VIEW v_local ON CLUSTER `main`\n(\n    a UInt8\n)\nAS SELECT x.a FROM t_local AS x " +
+				"LEFT JOIN u_local AS y ON x.a = y.a;\n\nCREATE OR REPLACE TABLE v ON CLUSTER `main` AS v_local\n" +
+				"ENGINE = Distributed('main', currentDatabase(), 'v_local');\n",
+		},
+		{"no view to join", "-- +shards join\nDROP VIEW v;", ""},
 		{"no key to spread by", "CREATE TABLE t\n(\n    a UInt8\n)\nENGINE = MergeTree\nORDER BY (a);", ""},
 		{"unknown", "CREATE DICTIONARY d;", ""},
 		{"no end", "DROP TABLE t", ""},
