@@ -40,7 +40,8 @@
 //     item from others. After a lapse others alone may have that for a while. While an item is
 //     about to lapse at a connection that has finished none, all such connections get nothing:
 //     it goes to one that has finished some, if that waits.
-//  5. An end. A request waits for 90 seconds at most, also one that names no end.
+//  5. An end. A request waits for 90 seconds at most, also one that names no end. A request that
+//     Nobody has ended, or ends within 20 ms, gets no items from its queue.
 //  6. Gone. The requests of a connection end with it. In a cluster, too: a request goes to
 //     JetStream by the server that leads its consumer, which alone sees that nobody waits
 //     for it any more. When another server leads, clients are told that their requests have

@@ -108,8 +108,8 @@ func (p *pull) park() {
 // endsSoon is how long before its end a request at Nobody is not moved any more.
 const endsSoon = 20 * time.Millisecond
 
-// ending tells whether Nobody has told the client that the request has ended, or is about to: the client waits for no item
-// any more.
+// ending reports whether the consumer Nobody has ended the request, or is about to. Its client takes no more items for it, and
+// loses what it is handed.
 func (p *pull) ending() bool {
 	return p.interest != nil && (p.asked.Expires == 0 || time.Until(p.until) < endsSoon)
 }

@@ -521,17 +521,16 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestAtOnce: of requests that wait for nothing no item gets lost, also when their connection may have more items just as
-// they are told that there are none.
+// TestAtOnce: items reach a client whose requests do not wait, also when its connection may have more items just as a request
+// is told that there are none (promise 5). An item that is lost comes again after its lease, which is too late here.
 func TestAtOnce(t *testing.T) {
 	t.Parallel()
-	s := startWith(t, time.Minute)
+	s := startWith(t, time.Hour)
 	const n = 2000
 	s.add(n)
-	nc := s.connect()
-	c := s.consumer(nc)
+	c := s.consumer(s.connect())
 	got := map[string]bool{}
-	for end := time.Now().Add(30 * time.Second); len(got) < n && time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); len(got) < n && time.Now().Before(end); {
 		batch, err := c.FetchNoWait(1000)
 		if err != nil {
 			t.Fatal(err)
@@ -544,6 +543,6 @@ func TestAtOnce(t *testing.T) {
 		}
 	}
 	if len(got) != n {
-		t.Errorf("%d items came within half of their lease, want %d", len(got), n)
+		t.Errorf("%d items came before their lease was over, want %d", len(got), n)
 	}
 }
