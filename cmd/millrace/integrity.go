@@ -10,7 +10,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/integrity"
-	"github.com/millrace-io/millrace/internal/outbox"
 	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -64,13 +63,6 @@ func (n *node) acked() func(stream string, seq uint64) {
 		return nil
 	}
 	return n.integrity.Acked
-}
-
-// publisher returns what publishes the messages of an outbox.
-func (n *node) publisher(key int64, of *outbox.Outbox) (*outbox.Publisher, error) {
-	return outbox.NewPublisher(outbox.Config{Key: key}, of, outbox.Deps{
-		NATS: n.nats, Postgres: n.database.pool, Registry: n.registry, Log: n.log, Acked: n.acked(),
-	})
 }
 
 type acceptLossCmd struct {

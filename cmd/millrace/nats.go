@@ -16,6 +16,7 @@ import (
 
 	"github.com/millrace-io/millrace/client"
 	embeddednats "github.com/millrace-io/millrace/internal/embedded/nats"
+	"github.com/millrace-io/millrace/internal/outbox"
 	"github.com/millrace-io/millrace/projector/pipeline/assignment"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -221,4 +222,11 @@ func report(log *slog.Logger, err error) {
 		return
 	}
 	log.Warn("NATS reports", "error", err)
+}
+
+// publisher returns the publisher of an outbox. The key is that of its advisory lock.
+func (n *node) publisher(key int64, of *outbox.Outbox) (*outbox.Publisher, error) {
+	return outbox.NewPublisher(outbox.Config{Key: key}, of, outbox.Deps{
+		NATS: n.nats, Postgres: n.database.pool, Registry: n.registry, Log: n.log, Acked: n.acked(),
+	})
 }

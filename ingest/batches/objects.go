@@ -11,7 +11,6 @@ import (
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/objects"
-
 	"github.com/millrace-io/millrace/schemas/object"
 )
 

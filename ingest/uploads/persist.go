@@ -217,7 +217,7 @@ func (p *persisting) append(ctx context.Context, b uploads.Rows) error {
 	return p.append(ctx, two)
 }
 
-// halves parts those that are in the first half from the others.
+// halves splits a list into the elements that belong to the first half, and the others.
 func halves[T any](all []T, first func(T) bool) (one, two []T) {
 	for _, x := range all {
 		if first(x) {

@@ -42,7 +42,7 @@ func ClickHouse(
 	return w, cut, nil
 }
 
-// EachRow hands each row that a query of ClickHouse has to scan, whose error ends it.
+// EachRow runs a query and calls scan for each row, until scan returns an error.
 func EachRow(ctx context.Context, conn driver.Conn, query string, args []any, scan func(driver.Rows) error) error {
 	rows, err := conn.Query(ctx, query, args...)
 	if err != nil {

@@ -58,7 +58,7 @@ func (a *acquires) TraceAcquireEnd(context.Context, *pgxpool.Pool, pgxpool.Trace
 	a.Add(-1)
 }
 
-// Collect returns what scan makes of each row. A format says more of an error.
+// Collect scans all rows. The format says what failed, and is put before an error.
 func Collect[T any](rows pgx.Rows, scan pgx.RowToFunc[T], format string, args ...any) ([]T, error) {
 	all, err := pgx.CollectRows(rows, scan)
 	if err != nil {
@@ -67,7 +67,8 @@ func Collect[T any](rows pgx.Rows, scan pgx.RowToFunc[T], format string, args ..
 	return all, nil
 }
 
-// Found is the error of reading a row: none where there is no such row, and else err, which a format says more of.
+// Found returns the error of a query for one row: none if there was no row. The format says what failed, and is put before any
+// other error.
 func Found(err, none error, format string, args ...any) error {
 	if err = OrNone(err, none); err == nil || errors.Is(err, none) {
 		return err
@@ -75,7 +76,7 @@ func Found(err, none error, format string, args ...any) error {
 	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
 }
 
-// OrNone returns none for the error that there is no such row, and any other as it is.
+// OrNone returns none in place of [pgx.ErrNoRows], and any other error unchanged.
 func OrNone(err, none error) error {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return none

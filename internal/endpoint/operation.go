@@ -110,7 +110,7 @@ func (op Operation) WithoutBody() Operation {
 	return op
 }
 
-// WithoutCheck leaves the body to its own Check.
+// WithoutCheck has the body checked by the code of its type alone; see Unchecked.
 func (op Operation) WithoutCheck() Operation {
 	op.Unchecked = true
 	return op

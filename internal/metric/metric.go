@@ -1,5 +1,5 @@
-// Package metric makes the metrics of Prometheus by their names, what they tell, and their labels. Who makes some
-// registers them.
+// Package metric makes metrics of Prometheus by their names, help texts and labels. The caller registers them, with
+// [Register].
 package metric
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Register registers metrics.
+// Register registers metrics. Its error has those of all that cannot be registered.
 func Register(reg prometheus.Registerer, all ...prometheus.Collector) error {
 	var errs []error
 	for _, c := range all {

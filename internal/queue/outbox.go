@@ -103,8 +103,9 @@ func (s *Store) Bodies(ctx context.Context, refs []Ref) ([][]byte, error) {
 	return bodies, nil
 }
 
-// Bodies returns what each item that a kind announces has as its message: what item makes of a row that a query has of
-// it, which is read into to. The query begins with the place of the item, from 1, and takes the columns of refs.
+// Bodies returns the messages that announce items of a kind, as JSON. The query takes the [Columns] of refs as its
+// parameters. Of each row, the first column is the place of the item in refs, from 1, and the others are scanned into to;
+// then item returns the message.
 func Bodies(
 	ctx context.Context, pool *pgxpool.Pool, query string, refs []Ref, to []any, item func(Ref) any,
 ) ([][]byte, error) {

@@ -70,8 +70,7 @@ func New(own *userqueue.Store, log *slog.Logger) (*Store, error) {
 func (s *Store) Outbox() *outbox.Outbox { return s.outbox }
 
 const (
-	// feedEvery is how often each feed looks for errors that are due. They wait for many seconds, and there are four feeds,
-	// which look while there are no batches at all, too.
+	// feedEvery is how often each of the feeds looks for errors that are due, also in an installation without batches.
 	feedEvery  = time.Second
 	makeEvery  = 5 * time.Second
 	mendEvery  = 15 * time.Second

@@ -83,12 +83,13 @@ func (b Backoff) Keep(
 	}
 }
 
-// Warn returns what logs the errors of [Every] and of a [Poll].
+// Warn returns a function that logs errors as warnings, for [Every] and [Poll].
 func Warn(log *slog.Logger, message string, args ...any) func(error) {
 	return func(err error) { log.With(args...).Warn(message, "error", err) }
 }
 
-// WarnWait returns what logs the errors of [Backoff.Do] and [Backoff.Keep], and how long they wait then.
+// WarnWait returns a function that logs errors as warnings, with the time until the next attempt, for [Backoff.Do] and
+// [Backoff.Keep].
 func WarnWait(log *slog.Logger, message string, args ...any) func(error, time.Duration) {
 	return func(err error, wait time.Duration) { log.With(args...).Warn(message, "error", err, "retry_in", wait) }
 }
@@ -103,13 +104,13 @@ func Every(ctx context.Context, interval time.Duration, do func(context.Context)
 	return Poll{Every: interval, Failed: failed}.Run(ctx, step)
 }
 
-// Poll works on what there is to do, and looks from time to time whether there is more.
+// Poll calls a step at an interval, when it is woken, and again at once while a step finds that there is more to do.
 type Poll struct {
-	// Every is the time between two steps, unless the first one has found that there is more to do.
+	// Every is the interval.
 	Every time.Duration
 	// Wake begins the next step at once. nil: nothing does.
 	Wake <-chan struct{}
-	// Failed is told of errors as by [Every].
+	// Failed is called with errors, as by [Every].
 	Failed func(error)
 	// Well is called when a step succeeds after others have failed. nil: nobody is told.
 	Well func()

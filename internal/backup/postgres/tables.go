@@ -8,9 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	schema "github.com/millrace-io/millrace/schemas/postgres"
-
 	"github.com/millrace-io/millrace/internal/dbpool"
+	schema "github.com/millrace-io/millrace/schemas/postgres"
 )
 
 // sqlTables has the tables of the schema with their columns, but for those that Postgres computes.

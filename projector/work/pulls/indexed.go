@@ -2,7 +2,7 @@ package pulls
 
 import "container/heap"
 
-// indexed is a heap of what knows its place in it: 1 is the first; 0: it is not there.
+// indexed is a heap whose elements know their places in it, from 1; 0 means that the element is not in the heap.
 type indexed[T any] struct {
 	all    []T
 	before func(a, b T) bool
@@ -29,7 +29,7 @@ func (h *indexed[T]) Pop() any {
 	return x
 }
 
-// set has x in the heap, at its place, or out of it.
+// set puts x into the heap, moves it to its place, or takes it out.
 func (h *indexed[T]) set(x T, in bool) {
 	switch at := *h.place(x); {
 	case in && at == 0:

@@ -94,7 +94,7 @@ func (c *copier) objectPrefix(l *layout) (err error) {
 	return nil
 }
 
-// members copies the names of the types of a Dynamic, or of the paths of JSON, which is in a version.
+// members copies the names of the types of a Dynamic, or of the paths of a JSON, in the given version of its format.
 func (c *copier) members(version, v1 uint64, kind, member string) ([]string, error) {
 	switch version {
 	case v1:
