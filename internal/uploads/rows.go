@@ -26,8 +26,7 @@ type rows struct {
 	feeder  *Feeder
 	queue   string
 	jobs    map[string]*fedJob // that may be fed, by group
-	live    map[string]feed.Live
-	workers map[int32]peaks // by job
+	workers map[int32]peaks    // by job
 }
 
 // fedJob is a job as the feed reads it.
@@ -40,6 +39,7 @@ type fedJob struct {
 	images  bool  // each row has one
 	allowed int32 // attempts of a row; 0: as the queue says
 	claim   int32 // of a slice that begins; 0: none does
+	live    int   // items that have not ended
 }
 
 // peaks are the most items that workers had at a time, since some time and in the time before: between two takes they
@@ -62,9 +62,9 @@ func (p *peaks) see(started int, span time.Duration) int {
 func GroupOf(job uuid.UUID) string { return userqueue.PrivateGroup + job.String() }
 
 // Groups implements feed.Rows.
-func (r *rows) Groups(b *pgx.Batch, live map[string]feed.Live, add func(group string, most int)) {
+func (r *rows) Groups(b *pgx.Batch, add func(group string, most func(feed.Live) int)) {
 	b.Queue(text("groups"), r.queue).Query(func(found pgx.Rows) error {
-		r.jobs, r.live = map[string]*fedJob{}, live
+		r.jobs = map[string]*fedJob{}
 		workers := map[int32]peaks{}
 		for found.Next() {
 			j := &fedJob{}
@@ -81,14 +81,17 @@ func (r *rows) Groups(b *pgx.Batch, live map[string]feed.Live, add func(group st
 			j.allowed = r.feeder.allowed(most)
 			group := GroupOf(j.id)
 			s.Age, s.Service = time.Duration(age*float64(time.Second)), time.Duration(service*float64(time.Millisecond))
-			p := r.workers[j.no]
-			s.Workers = p.see(live[group].Started, r.feeder.cfg.Pace.Target)
-			items, fresh := r.feeder.cfg.Pace.Next(s)
-			if fresh {
-				j.claim = int32(items)
-			}
-			r.jobs[group], workers[j.no] = j, p
-			add(group, items)
+			r.jobs[group], workers[j.no] = j, r.workers[j.no]
+			add(group, func(live feed.Live) int {
+				p := r.workers[j.no]
+				s.Workers = p.see(live.Started, r.feeder.cfg.Pace.Target)
+				r.workers[j.no], j.live = p, live.Items
+				items, fresh := r.feeder.cfg.Pace.Next(s)
+				if fresh {
+					j.claim = int32(items)
+				}
+				return items
+			})
 		}
 		r.workers = workers
 		return found.Err()
@@ -129,7 +132,7 @@ const ahead = 4
 func (r *rows) Next(b *pgx.Batch, group string, n int, add func(id string, it userqueue.NewItem) error) {
 	j := r.jobs[group]
 	longest := r.feeder.cfg.NotFoundWait*3/2 + setBackBy
-	place, first := r.live[group].Items, ahead*r.feeder.cfg.Pace.Min
+	place, first := j.live, ahead*r.feeder.cfg.Pace.Min
 	b.Queue(walking)
 	b.Queue(text("next"), j.no, n, lookBeyond, longest.Seconds()).Query(func(found pgx.Rows) error {
 		var row int32

@@ -38,8 +38,8 @@ type Config struct {
 // Rows are those of a system. What it asks runs in the feed's transactions; rows are named by texts.
 type Rows interface {
 	// Groups queues the query for the groups that have rows which wait and may be fed, and calls add with each, and
-	// with how many items of it there may be. live has the items that there are when the query answers.
-	Groups(b *pgx.Batch, live map[string]Live, add func(group string, most int))
+	// with how many items of it there may be, beside those that there are.
+	Groups(b *pgx.Batch, add func(group string, most func(Live) int))
 	// Next queues the query for up to n rows of a group that wait, the first ones first, and calls add with each.
 	Next(b *pgx.Batch, group string, n int, add func(id string, it userqueue.NewItem) error)
 	// Fed notes of rows which items they have become, or which rules they break. They wait no more.
@@ -189,9 +189,20 @@ func (f *Feed) lockName() string { return "feed " + f.cfg.Name }
 
 // look reads which groups have rows that wait, and for how many items there is room.
 func (f *Feed) look(ctx context.Context, t *queue.Tx) (groups []group, room int, err error) {
-	live := map[string]Live{}
+	var most []func(Live) int
+	f.cfg.Rows.Groups(t.Batch, func(name string, of func(Live) int) {
+		groups, most = append(groups, group{name: name, fed: f.turns[name]}), append(most, of)
+	})
+	if err := t.Flush(ctx); err != nil {
+		return nil, 0, err
+	}
 	room = f.cfg.Window
-	t.Batch.Queue(queue.Text(texts, "live"), f.cfg.Queue, !f.cfg.Waiting).Query(func(rows pgx.Rows) error {
+	if len(groups) == 0 {
+		f.turns = map[string]uint64{}
+		return nil, room, nil
+	}
+	live := map[string]Live{}
+	t.Batch.Queue(queue.Text(texts, "live"), f.cfg.Queue, !f.cfg.Waiting, f.cfg.Window).Query(func(rows pgx.Rows) error {
 		var name string
 		var n Live
 		_, err := pgx.ForEachRow(rows, []any{&name, &n.Items, &n.Started}, func() error {
@@ -201,11 +212,12 @@ func (f *Feed) look(ctx context.Context, t *queue.Tx) (groups []group, room int,
 		})
 		return err
 	})
-	f.cfg.Rows.Groups(t.Batch, live, func(name string, most int) {
-		groups = append(groups, group{name: name, live: live[name].Items, most: most, fed: f.turns[name]})
-	})
 	if err := t.Flush(ctx); err != nil {
 		return nil, 0, err
+	}
+	for i := range groups {
+		g := &groups[i]
+		g.live, g.most = live[g.name].Items, most[i](live[g.name])
 	}
 	turns := make(map[string]uint64, len(groups)) // not of groups that are gone
 	for _, g := range groups {

@@ -15,11 +15,11 @@ import (
 type statements struct{ SQL }
 
 // Groups implements Rows. The window alone bounds the items of a group.
-func (s statements) Groups(b *pgx.Batch, _ map[string]Live, add func(group string, most int)) {
+func (s statements) Groups(b *pgx.Batch, add func(group string, most func(Live) int)) {
 	b.Queue(s.SQL.Groups).Query(func(rows pgx.Rows) error {
 		var name string
 		_, err := pgx.ForEachRow(rows, []any{&name}, func() error {
-			add(name, math.MaxInt)
+			add(name, func(Live) int { return math.MaxInt })
 			return nil
 		})
 		return err
