@@ -41,7 +41,7 @@ type worker struct {
 	holdOff atomic.Pointer[time.Time] // until when nothing is pulled; nil: no such time
 
 	// Of the one who pulls:
-	behind   bool      // the last pull has got more than half of what it asked for
+	behind   bool      // the last pull has got so much that there may be more
 	noOffers time.Time // until when no offers are asked for
 
 	mu   sync.Mutex
@@ -260,7 +260,7 @@ func (w *worker) fetch(ctx context.Context, consumer jetstream.Consumer, n int) 
 		offered, err = w.takeOffers(ctx, n-got)
 		got += offered
 	}
-	w.behind = got > n/2 // others may have taken some of what was offered
+	w.behind = got > n/2 || got >= worthAsking/4
 	if got > 0 || err != nil {
 		return err
 	}
