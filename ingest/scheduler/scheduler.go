@@ -114,8 +114,11 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		})
 		return nil
 	})
-	g.Go(func() error { s.repeat(ctx, "cancel the runs of stopped jobs", s.inTurns(s.Stop)); return nil })
-	g.Go(func() error { s.repeat(ctx, "follow runs", s.inTurns(s.Follow)); return nil })
+	g.Go(func() error {
+		s.repeat(ctx, "cancel the runs of stopped jobs", inTurns(4*s.cfg.Every, s.Stop)) // no worker waits for it
+		return nil
+	})
+	g.Go(func() error { s.repeat(ctx, "follow runs", inTurns(s.cfg.Every, s.Follow)); return nil })
 	g.Go(func() error {
 		s.repeat(ctx, "look for unnoted changes of runs", func(ctx context.Context) (time.Duration, error) {
 			return mendEvery, s.Mend(ctx)
@@ -125,13 +128,15 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// inTurns has a step repeated at once while there is more to do.
-func (s *Scheduler) inTurns(step func(context.Context) (bool, error)) func(context.Context) (time.Duration, error) {
+// inTurns has a step repeated at once while there is more to do, and else after some time.
+func inTurns(
+	every time.Duration, step func(context.Context) (more bool, err error),
+) func(context.Context) (time.Duration, error) {
 	return func(ctx context.Context) (time.Duration, error) {
 		if more, err := step(ctx); more || err != nil {
 			return 0, err
 		}
-		return s.cfg.Every, nil
+		return every, nil
 	}
 }
 

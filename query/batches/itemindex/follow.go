@@ -16,8 +16,11 @@ import (
 var errOutdated = errors.New("the index is made again")
 
 const (
-	// idle is how long a follower waits until it looks for the projector's position again.
-	idle = 50 * time.Millisecond
+	// idle is how long a follower waits until it looks for the projector's position again, and longIdle
+	// where the position has not moved for idleFor, unless a lookup finds that it has.
+	idle     = 50 * time.Millisecond
+	longIdle = 500 * time.Millisecond
+	idleFor  = time.Second
 	// share is how many times as long as a copy takes the follower rests while batches are
 	// stored.
 	share = 9
@@ -30,6 +33,7 @@ type follower struct {
 	*Index
 	store  *store
 	looked time.Time // when the baseline was last compared; zero: never
+	moved  time.Time // when the position was last found to have moved
 }
 
 type position = checkpoint.Record[struct{}]
@@ -54,9 +58,13 @@ func (f *follower) step(ctx context.Context) (time.Duration, error) {
 	case at.From < f.store.state.Applied:
 		return 0, fmt.Errorf("%w: the position went back from %d to %d", errOutdated, f.store.state.Applied, at.From)
 	case at.From == f.store.state.Applied && used:
+		if time.Since(f.moved) > idleFor {
+			return longIdle, f.store.found()
+		}
 		return idle, f.store.found()
 	}
 	begin := time.Now()
+	f.moved = begin
 	if err := f.follow(ctx, at.From); err != nil {
 		return 0, err
 	}
