@@ -36,6 +36,7 @@ type ahead struct {
 	lowest   int16 // priority among them, or below
 	mixed    time.Time
 	looked   time.Time // when the server was last asked how many there are
+	moved    time.Time // when it last said another number than before
 }
 
 func (a *ahead) add(priority int16) { a.messages, a.lowest = a.messages+1, min(a.lowest, priority) }
@@ -45,6 +46,14 @@ func (a *ahead) window() int {
 		return mixedWindow
 	}
 	return window
+}
+
+// rest is how long to wait for room: longer while nobody takes messages.
+func (a *ahead) rest(poll time.Duration) time.Duration {
+	if time.Since(a.moved) < stillFor {
+		return soonFull
+	}
+	return poll
 }
 
 // taken are the queues of which clients take what is in the outbox themselves, and that
@@ -70,8 +79,8 @@ func (r *relay) room(ctx context.Context, q queue.ID, top int16) (n int, full ti
 	behind := r.offered(q).isBehind()
 	switch {
 	case passes:
-	case a.messages >= a.window() && time.Since(a.looked) < soonFull:
-		return 0, soonFull, nil
+	case a.messages >= a.window() && time.Since(a.looked) < a.rest(r.cfg.Poll):
+		return 0, a.rest(r.cfg.Poll), nil
 	case !behind && a.messages < a.window()/2:
 		return a.window() - a.messages, 0, nil
 	}
@@ -80,7 +89,10 @@ func (r *relay) room(ctx context.Context, q queue.ID, top int16) (n int, full ti
 		return 0, 0, err
 	}
 	a.looked = time.Now()
-	if a.messages = int(info.NumPending); a.messages == 0 {
+	if a.messages != int(info.NumPending) {
+		a.messages, a.moved = int(info.NumPending), a.looked
+	}
+	if a.messages == 0 {
 		a.lowest = item.MaxPriority
 	} else if passes {
 		if err := r.takeBack(ctx, q, top); err != nil {
@@ -92,7 +104,7 @@ func (r *relay) room(ctx context.Context, q queue.ID, top int16) (n int, full ti
 	if behind && info.NumWaiting == 0 {
 		most = min(most, behindWindow)
 	}
-	return max(most-a.messages, 0), soonFull, nil
+	return max(most-a.messages, 0), a.rest(r.cfg.Poll), nil
 }
 
 // pausedFor bounds how long a consumer rests while messages are taken back,

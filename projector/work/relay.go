@@ -21,9 +21,12 @@ type relay struct {
 	ahead map[queue.ID]*ahead
 }
 
-// soonFull is how soon the relay looks again at a queue that has as many messages
-// on the stream as it may have.
-const soonFull = 10 * time.Millisecond
+// soonFull is how soon the relay looks again at a queue that has as many messages on the
+// stream as it may have; where none of them was taken for stillFor, it looks every Poll.
+const (
+	soonFull = 10 * time.Millisecond
+	stillFor = time.Second
+)
 
 func (r *relay) run(ctx context.Context) error {
 	for {
