@@ -612,7 +612,7 @@ func TestControl(t *testing.T) {
 	_, want := sample(1)
 	text, _ = sample(2000)
 	id = s.made("many.csv", []byte(text))
-	s.until(id, "begun", func(j uploads.Job) bool { return j.ReadRows > 10 })
+	s.until(id, "begun", func(j uploads.Job) bool { return uploadsapi.UploadOf(j).Statuses.Done > 10 })
 	command(id, "pause", "", 200, schema.Paused)
 	if status, text := s.send(http.MethodPost, "/api/v1/uploads/"+id.String()+"/reprocess", "application/json",
 		strings.NewReader(fmt.Sprintf(`{"scope":"items","itemIds":["%s-3","%[1]s-7"],"statuses":["DONE"]}`, id))); status != 200 {
