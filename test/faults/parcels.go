@@ -27,8 +27,8 @@ const (
 // the same, but do not come later: it waits longer than a server tries.
 type way func(ctx context.Context, keys []string) ([]int64, error)
 
-// add adds the items in turn over HTTP, over NATS, and in transactions of Postgres.
-func (w *workers) add(ctx context.Context) error {
+// add adds items with these numbers, in turn over HTTP, over NATS, and in transactions of Postgres.
+func (w *workers) add(ctx context.Context, from, to int) error {
 	nc, err := connect(w.workURL)
 	if err != nil {
 		return err
@@ -42,12 +42,13 @@ func (w *workers) add(ctx context.Context) error {
 	ways := []way{w.overHTTP, overNATS(nc), inTransaction(pool)}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(4)
-	for from := 0; from < w.items; from += parcelBatch {
+	for ; from < to; from += parcelBatch {
 		var keys []string
-		for i := from; i < min(from+parcelBatch, w.items); i++ {
+		for i := from; i < min(from+parcelBatch, to); i++ {
 			keys = append(keys, fmt.Sprintf("k%07d", i))
 		}
-		g.Go(func() error { w.addAll(ctx, ways[from/parcelBatch%len(ways)], keys); return nil })
+		add := ways[from/parcelBatch%len(ways)]
+		g.Go(func() error { w.addAll(ctx, add, keys); return nil })
 	}
 	return g.Wait()
 }

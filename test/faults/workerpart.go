@@ -111,7 +111,7 @@ func (w *workerPart) withClient(ctx context.Context, queue string) error {
 	defer nc.Close()
 	return client.Work(ctx, nc, queue, func(_ context.Context, it client.Item) error {
 		return w.work(noted(queue, it.Filename, it.Shard, it.Key), it.Attempt)
-	}, client.WorkConfig{Worker: w.name + "-" + queue, Concurrency: 10, Lease: w.lease})
+	}, client.WorkConfig{Worker: w.name + "-" + queue, Concurrency: 200, Lease: w.lease})
 }
 
 // overHTTP polls: it takes some items, works those that are its own for sure, and says so.

@@ -87,7 +87,8 @@ func (w *workers) run(killing, working context.Context) error {
 	for _, one := range w.staff {
 		g.Go(func() error { return one.run(working) })
 	}
-	g.Go(func() error { return w.add(working) })
+	items := w.items
+	g.Go(func() error { return w.add(working, 0, items) })
 	g.Go(func() error { w.kill(killing); return nil })
 	return g.Wait()
 }
@@ -122,15 +123,37 @@ func (w *worker) strike() bool {
 	return now > 0
 }
 
-// finish waits until all items are done, and ends the workers.
+// finish waits until all items are done, has more of them worked, and ends the workers.
 func (w *workers) finish(ctx context.Context) (err error) {
 	if err = untilHolds(ctx, w.left); err != nil {
 		err = fmt.Errorf("the items are not done: %w", err)
+	} else {
+		err = w.workMore(ctx)
 	}
 	for _, one := range w.staff {
 		if !one.hold(syscall.SIGTERM, stopGrace) {
 			w.notes.fail("%s does not end within %s of SIGTERM", one.name, stopGrace)
 		}
+	}
+	return err
+}
+
+// mostMore is how many items are added at most when the faults are over.
+const mostMore = 3000
+
+// workMore adds items, now that nothing is killed any more. All have to be done before a lease can have
+// ended: an item that is lost on its way to a worker comes back only then.
+func (w *workers) workMore(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, workersLease)
+	defer cancel()
+	first := w.items
+	w.items += min(first, mostMore)
+	err := w.add(ctx, first, w.items)
+	if err == nil {
+		err = untilHolds(ctx, w.left)
+	}
+	if err != nil {
+		err = fmt.Errorf("nothing was killed, and some items waited for a lease to end: %w", err)
 	}
 	return err
 }
