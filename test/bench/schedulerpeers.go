@@ -72,8 +72,7 @@ func riverBurst(ctx context.Context, pool *pgxpool.Pool, n int) (speed, error) {
 	if err != nil {
 		return speed{}, err
 	}
-	_, err = pool.Exec(ctx, "TRUNCATE river_job")
-	return v, err
+	return v, dropRiver(ctx, pool)
 }
 
 // measure waits for the instant, and for the jobs.
@@ -172,6 +171,5 @@ func riverLateness(ctx context.Context, pool *pgxpool.Pool, rate, seconds int) (
 	defer w.mu.Unlock()
 	slices.Sort(w.late)
 	v := punctuality{w.late, watch.stop(len(w.late)).cpu}
-	_, err = pool.Exec(ctx, "TRUNCATE river_job")
-	return v, err
+	return v, dropRiver(ctx, pool)
 }

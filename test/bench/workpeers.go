@@ -84,17 +84,27 @@ func riverSpeed(ctx context.Context, pool *pgxpool.Pool, n int) (speed, error) {
 		done != n {
 		return speed{}, errors.Join(fmt.Errorf("%d of %d jobs are completed", done, n), err)
 	}
-	_, err = pool.Exec(ctx, "TRUNCATE river_job")
-	return v, err
+	return v, dropRiver(ctx, pool)
 }
 
 // migrateRiver makes the tables of River unless they are there.
 func migrateRiver(ctx context.Context, pool *pgxpool.Pool) error {
+	return moveRiver(ctx, pool, rivermigrate.DirectionUp, nil)
+}
+
+// dropRiver drops them: in tables that are only emptied, Postgres would plan by what was in them before.
+func dropRiver(ctx context.Context, pool *pgxpool.Pool) error {
+	return moveRiver(ctx, pool, rivermigrate.DirectionDown, &rivermigrate.MigrateOpts{TargetVersion: -1})
+}
+
+func moveRiver(
+	ctx context.Context, pool *pgxpool.Pool, to rivermigrate.Direction, opts *rivermigrate.MigrateOpts,
+) error {
 	migrator, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
-	_, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
+	_, err = migrator.Migrate(ctx, to, opts)
 	return err
 }
 
