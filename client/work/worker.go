@@ -41,7 +41,7 @@ type worker struct {
 	holdOff atomic.Pointer[time.Time] // until when nothing is pulled; nil: no such time
 
 	// Of the one who pulls:
-	behind   bool      // the last pull has got so much that there may be more
+	behind   bool      // the last pull got so many items that there may be more
 	noOffers time.Time // until when no offers are asked for
 
 	mu   sync.Mutex
@@ -260,6 +260,7 @@ func (w *worker) fetch(ctx context.Context, consumer jetstream.Consumer, n int) 
 		offered, err = w.takeOffers(ctx, n-got)
 		got += offered
 	}
+	// Others may have taken some of what there was, and a queue with several priorities has few messages at a time.
 	w.behind = got > n/2 || got >= worthAsking/4
 	if got > 0 || err != nil {
 		return err

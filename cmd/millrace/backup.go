@@ -53,7 +53,8 @@ type backupSource struct {
 	Base []string `help:"Where a base of the backup is, if not where it was. Repeat it for several." placeholder:"PLACE"`
 }
 
-// open opens the backup for a command, which what names in errors. A cluster of ClickHouse cannot be restored from a backup.
+// open opens the backup for a command, which what names in errors. A cluster of ClickHouse cannot be restored from a
+// backup.
 func (b backupSource) open(p *program, what string, s3 backupS3, use sharedSettings) (set.Target, *set.Reader, error) {
 	if use.Cluster != "" {
 		return nil, nil, errClusterBackup

@@ -128,7 +128,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// inTurns has a step repeated at once while there is more to do, and else after some time.
+// inTurns repeats a step at once while there is more to do, and otherwise after an interval.
 func inTurns(
 	every time.Duration, step func(context.Context) (more bool, err error),
 ) func(context.Context) (time.Duration, error) {

@@ -67,8 +67,8 @@ func Collect[T any](rows pgx.Rows, scan pgx.RowToFunc[T], format string, args ..
 	return all, nil
 }
 
-// Found returns the error of a query for one row: none if there was no row. The format says what failed, and is put before any
-// other error.
+// Found returns the error of a query for one row: none if there was no row. The format says what failed, and is put
+// before any other error.
 func Found(err, none error, format string, args ...any) error {
 	if err = OrNone(err, none); err == nil || errors.Is(err, none) {
 		return err

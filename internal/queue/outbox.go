@@ -104,8 +104,8 @@ func (s *Store) Bodies(ctx context.Context, refs []Ref) ([][]byte, error) {
 }
 
 // Bodies returns the messages that announce items of a kind, as JSON. The query takes the [Columns] of refs as its
-// parameters. Of each row, the first column is the place of the item in refs, from 1, and the others are scanned into to;
-// then item returns the message.
+// parameters. Of each row, the first column is the place of the item in refs, from 1, and the others are scanned into
+// to; then item returns the message.
 func Bodies(
 	ctx context.Context, pool *pgxpool.Pool, query string, refs []Ref, to []any, item func(Ref) any,
 ) ([][]byte, error) {

@@ -36,7 +36,7 @@ type ahead struct {
 	lowest   int16 // priority among them, or below
 	mixed    time.Time
 	looked   time.Time // when the server was last asked how many there are
-	moved    time.Time // when it last said another number than before
+	moved    time.Time // when the number last differed from what it was, so somebody takes messages
 }
 
 func (a *ahead) add(priority int16) { a.messages, a.lowest = a.messages+1, min(a.lowest, priority) }

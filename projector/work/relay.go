@@ -22,7 +22,7 @@ type relay struct {
 }
 
 // soonFull is how soon the relay looks again at a queue that has as many messages on the
-// stream as it may have; where none of them was taken for stillFor, it looks every Poll.
+// stream as it may have. If nobody took one for stillFor, it waits for Config.Poll instead.
 const (
 	soonFull = 10 * time.Millisecond
 	stillFor = time.Second

@@ -45,8 +45,8 @@ func (t Topology) render(migrations fs.FS) (fs.FS, error) {
 	return out, nil
 }
 
-// shardsJoin marks a view that joins tables by the key that spreads them over the shards. On a cluster, each shard then joins
-// its own rows.
+// shardsJoin marks a view that joins tables by the key that spreads them over the shards. On a cluster, each shard
+// then joins its own rows.
 const shardsJoin = "-- +shards join"
 
 // renderFile rewrites each statement of a migration. Statements end with a
@@ -133,8 +133,8 @@ func (t Topology) statements(s string) []string {
 	return []string{""}
 }
 
-// joinedByShard creates the view on each server, over the local tables, and a distributed table over these views under the
-// name of the view. The table replaces a view that has the name.
+// joinedByShard creates the view on each server, over the local tables, and a distributed table over these views under
+// the name of the view. The table replaces a view that has the name.
 func (t Topology) joinedByShard(s string) []string {
 	m := createView.FindStringSubmatch(s)
 	if m == nil {

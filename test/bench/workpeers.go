@@ -89,15 +89,16 @@ func riverSpeed(ctx context.Context, pool *pgxpool.Pool, n int) (speed, error) {
 
 // migrateRiver makes the tables of River unless they are there.
 func migrateRiver(ctx context.Context, pool *pgxpool.Pool) error {
-	return moveRiver(ctx, pool, rivermigrate.DirectionUp, nil)
+	return runRiverMigrations(ctx, pool, rivermigrate.DirectionUp, nil)
 }
 
-// dropRiver drops them: in tables that are only emptied, Postgres would plan by what was in them before.
+// dropRiver drops them. If they were only emptied, Postgres would plan by the statistics of their earlier rows.
 func dropRiver(ctx context.Context, pool *pgxpool.Pool) error {
-	return moveRiver(ctx, pool, rivermigrate.DirectionDown, &rivermigrate.MigrateOpts{TargetVersion: -1})
+	return runRiverMigrations(ctx, pool, rivermigrate.DirectionDown, &rivermigrate.MigrateOpts{TargetVersion: -1})
 }
 
-func moveRiver(
+// runRiverMigrations makes the tables of River, or drops them.
+func runRiverMigrations(
 	ctx context.Context, pool *pgxpool.Pool, to rivermigrate.Direction, opts *rivermigrate.MigrateOpts,
 ) error {
 	migrator, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})

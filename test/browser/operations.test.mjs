@@ -26,7 +26,7 @@ describe(`Source operations over ${many} sources`, { skip }, () => {
   const jobOf = async (id) => (await millrace.get(`/jobs/by-source/${id}`)).job;
   const named = async (name) => (await millrace.get(`/sources?q=${encodeURIComponent(name)}`)).items[0];
 
-  /** The newest run of a source in a status, once there is one that is newer than a run. */
+  /** The newest run of a source in a status, once there is one that is newer than the run `before`. */
   const execution = async (id, status, before = '') => {
     let found;
     await poll(`a run to be ${status}`, async () => {

@@ -86,9 +86,9 @@
 // When everything is done, the record has to say that every item was done exactly once at every stage: every item whose
 // adding was acknowledged, and no other. The summary, and the figures of the queue, have to equal what was added. By the
 // workers' own notes no item was with two of them at a time, and no end was acknowledged to two of them. One exception:
-// while NATS itself is away, an item of a worker with a stock client may be handed out again. More items then come while
-// nothing is killed: all of them have to be done before a lease can end, by which an item that is lost on its way would
-// come back.
+// while NATS itself is away, an item of a worker with a stock client may be handed out again. After the
+// last fault, more items are added. They have to be done before the lease of any can end: an item that is lost on its way
+// to a worker comes back when its lease ends.
 //
 // # Peers
 //

@@ -141,8 +141,8 @@ func (w *workers) finish(ctx context.Context) (err error) {
 // mostMore is how many items are added at most when the faults are over.
 const mostMore = 3000
 
-// workMore adds items, now that nothing is killed any more. All have to be done before a lease can have
-// ended: an item that is lost on its way to a worker comes back only then.
+// workMore adds items after the last fault. All of them have to be done before the lease of any can end:
+// an item that is lost on its way to a worker comes back when its lease ends.
 func (w *workers) workMore(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, workersLease)
 	defer cancel()

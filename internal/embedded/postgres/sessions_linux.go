@@ -81,8 +81,8 @@ type analystSession struct {
 	memory    int64 // bytes that are not shared
 }
 
-// analystSessions finds the sessions of analysts, by the process that began each. It passes over the processes in own, and
-// adds Millrace's own: a connection keeps its login.
+// analystSessions finds the sessions of analysts, by the process that began each. It passes over the processes
+// in own, and adds Millrace's own: a connection keeps its login.
 func analystSessions(postmaster int, own map[int]bool) map[int]*analystSession {
 	sessions := map[int]*analystSession{}
 	workers := map[int]int{} // and their leaders

@@ -37,8 +37,8 @@ type Config struct {
 
 // Rows are those of a system. What it asks runs in the feed's transactions; rows are named by texts.
 type Rows interface {
-	// Groups queues the query for the groups that have rows which wait and may be fed, and calls add with each, and
-	// with how many items of it there may be, beside those that there are.
+	// Groups queues the query for the groups that have rows which wait and may be fed, and calls add with each. most is
+	// called later: it returns how many items the group may have at a time, given those that it has.
 	Groups(b *pgx.Batch, add func(group string, most func(Live) int))
 	// Next queues the query for up to n rows of a group that wait, the first ones first, and calls add with each.
 	Next(b *pgx.Batch, group string, n int, add func(id string, it userqueue.NewItem) error)
@@ -202,7 +202,8 @@ func (f *Feed) look(ctx context.Context, t *queue.Tx) (groups []group, room int,
 		return nil, room, nil
 	}
 	live := map[string]Live{}
-	t.Batch.Queue(queue.Text(texts, "live"), f.cfg.Queue, !f.cfg.Waiting, f.cfg.Window).Query(func(rows pgx.Rows) error {
+	look := t.Batch.Queue(queue.Text(texts, "live"), f.cfg.Queue, !f.cfg.Waiting, f.cfg.Window)
+	look.Query(func(rows pgx.Rows) error {
 		var name string
 		var n Live
 		_, err := pgx.ForEachRow(rows, []any{&name, &n.Items, &n.Started}, func() error {

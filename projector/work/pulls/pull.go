@@ -108,8 +108,8 @@ func (p *pull) park() {
 // endsSoon is how long before its end a request at Nobody is not moved any more.
 const endsSoon = 20 * time.Millisecond
 
-// ending reports whether the consumer Nobody has ended the request, or is about to. Its client takes no more items for it, and
-// loses what it is handed.
+// ending reports whether the consumer Nobody has ended the request, or is about to. Its client takes no more items
+// for it, and loses what it is handed.
 func (p *pull) ending() bool {
 	return p.interest != nil && (p.asked.Expires == 0 || time.Until(p.until) < endsSoon)
 }

@@ -521,8 +521,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestAtOnce: items reach a client whose requests do not wait, also when its connection may have more items just as a request
-// is told that there are none (promise 5). An item that is lost comes again after its lease, which is too late here.
+// TestAtOnce: items reach a client whose requests do not wait, also when its connection may have more items just as a
+// request is told that there are none (promise 5). An item that is lost comes again after its lease, which is too late here.
 func TestAtOnce(t *testing.T) {
 	t.Parallel()
 	s := startWith(t, time.Hour)

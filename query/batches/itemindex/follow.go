@@ -16,8 +16,8 @@ import (
 var errOutdated = errors.New("the index is made again")
 
 const (
-	// idle is how long a follower waits until it looks for the projector's position again, and longIdle
-	// where the position has not moved for idleFor, unless a lookup finds that it has.
+	// idle is how long a follower waits before it asks for the projector's position again. If that has not
+	// changed for idleFor, it waits for longIdle, or until a lookup finds that the index is behind.
 	idle     = 50 * time.Millisecond
 	longIdle = 500 * time.Millisecond
 	idleFor  = time.Second
@@ -33,7 +33,7 @@ type follower struct {
 	*Index
 	store  *store
 	looked time.Time // when the baseline was last compared; zero: never
-	moved  time.Time // when the position was last found to have moved
+	moved  time.Time // when the position was last found to have changed
 }
 
 type position = checkpoint.Record[struct{}]

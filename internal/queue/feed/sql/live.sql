@@ -1,7 +1,6 @@
--- The items of a queue that have not ended, by group, and how many of them workers have: few, however many rows wait
--- or have ended. $2: with those that wait for their time. Others may have added more items than any window has:
--- beyond the window $3 it is enough to know that there is no room. The items are found one by one, by index, whatever the
--- statistics say of tables that were empty a moment ago.
+-- How many items of the queue $1 have not ended, by group, and how many of them workers have. $2: items that wait for
+-- their time count, too. Of the items that are ready, and of those that wait, $3 are read at most: as many fill the
+-- window. Each item is looked up by its index, even if the statistics still describe empty tables.
 WITH q AS MATERIALIZED (
     SELECT stage FROM millrace.stage WHERE name = $1
 ), live AS MATERIALIZED (
